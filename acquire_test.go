@@ -454,7 +454,8 @@ func TestCancelledAtEveryMoment(t *testing.T) {
 			}
 		}
 		if failed < 3*rounds || won == 0 {
-			t.Errorf("%d rounds: given up %d times, acquired %d times: the test does not reach every moment", rounds, failed, won)
+			t.Errorf("%d rounds: given up %d times, acquired %d times: the test does not reach every moment", rounds, failed,
+				won)
 		}
 	}
 }
@@ -473,7 +474,8 @@ func cancelAfter(t *testing.T, rounds, k int) (won bool) {
 				c.raise(i, future+3*fence.Token(i))
 			}
 			// Different ways, so that every order of the kinds of events occurs.
-			f.set(allOps, fault{request: time.Duration(1+2*i) * time.Millisecond, reply: time.Duration(7-3*i) * time.Millisecond})
+			f.set(allOps, fault{request: time.Duration(1+2*i) * time.Millisecond,
+				reply: time.Duration(7-3*i) * time.Millisecond})
 			f.event = func() {
 				if len(events) == k {
 					cancel()

@@ -83,7 +83,8 @@ func TestInspect(t *testing.T) {
 			}
 			return l
 		}
-		if l := look(); l.State != admin.Free || l.Label != "" || l.Token != 0 || l.Left != 0 || !l.Since.IsZero() || l.Waiting != 0 {
+		if l := look(); l.State != admin.Free || l.Label != "" || l.Token != 0 || l.Left != 0 || !l.Since.IsZero() ||
+			l.Waiting != 0 {
 			t.Errorf("never locked: %+v", l)
 		}
 		began := time.Now()
@@ -91,7 +92,8 @@ func TestInspect(t *testing.T) {
 		time.Sleep(time.Microsecond) // the nodes that no majority needed
 		holds := func(l admin.LockInfo) {
 			t.Helper()
-			if l.State != admin.Held || l.Label != "host/1" || l.Token != lock.Token() || !l.Since.Equal(began.Truncate(time.Millisecond)) ||
+			if l.State != admin.Held || l.Label != "host/1" || l.Token != lock.Token() ||
+				!l.Since.Equal(began.Truncate(time.Millisecond)) ||
 				l.Left < lock.Remaining() || l.Left > ttl {
 				t.Errorf("%+v; the token is %d", l, lock.Token())
 			}
@@ -120,13 +122,15 @@ func TestInspect(t *testing.T) {
 			t.Fatalf("%+v", l)
 		}
 		for i, w := range l.Waiters {
-			if since := 10*time.Second + time.Duration(2-i)*1001*time.Millisecond; w.Label != fmt.Sprint("waiter ", i) || w.Waited < since || w.Waited > since+time.Second || w.Nodes != 5 {
+			if since := 10*time.Second + time.Duration(2-i)*1001*time.Millisecond; w.Label != fmt.Sprint("waiter ", i) ||
+				w.Waited < since || w.Waited > since+time.Second || w.Nodes != 5 {
 				t.Errorf("waiter %d: %+v", i, w)
 			}
 		}
 		wantErr(t, lock.Release(t.Context()))
 		synctest.Wait()
-		if l := look(); l.State != admin.Held || l.Label != "waiter 0" || l.Waiting != 2 || len(waiting) != 1 || l.Token != waiting[0].Token() {
+		if l := look(); l.State != admin.Held || l.Label != "waiter 0" || l.Waiting != 2 || len(waiting) != 1 ||
+			l.Token != waiting[0].Token() {
 			t.Errorf("after the release: %+v", l)
 		}
 		for range 3 {
@@ -158,7 +162,8 @@ func TestInspectedShares(t *testing.T) {
 			wantErr(t, err)
 			page, err := a.List(t.Context(), name, "", 1)
 			wantErr(t, err)
-			if len(page.Locks) != 1 || fmt.Sprint(page.Locks[0].Shares) != fmt.Sprint(l.Shares) || page.Locks[0].Slots != l.Slots {
+			if len(page.Locks) != 1 || fmt.Sprint(page.Locks[0].Shares) != fmt.Sprint(l.Shares) ||
+				page.Locks[0].Slots != l.Slots {
 				t.Errorf("listed as %+v; inspected as %+v", page.Locks, l)
 			}
 			return l
@@ -168,7 +173,8 @@ func TestInspectedShares(t *testing.T) {
 			t.Fatalf("%+v", l)
 		}
 		for i, s := range l.Shares {
-			if s.Label != fmt.Sprint("reader/", i) || s.Nodes != 3 || s.Token != locks[i].Token() || time.Since(s.Since) < time.Duration(3-i)*time.Second || s.Left < locks[i].Remaining() || s.Left > ttl {
+			if s.Label != fmt.Sprint("reader/", i) || s.Nodes != 3 || s.Token != locks[i].Token() ||
+				time.Since(s.Since) < time.Duration(3-i)*time.Second || s.Left < locks[i].Remaining() || s.Left > ttl {
 				t.Errorf("reader %d: %+v; its token is %d", i, s, locks[i].Token())
 			}
 		}
@@ -199,7 +205,8 @@ func TestInspectedTokenIsTheHolders(t *testing.T) {
 		}
 		// Other numbers on each node: it has to confirm.
 		for i, f := range c.nodes {
-			f.view.Do(t.Context(), node.Request{Op: node.ForceRelease, Name: name, Token: fence.Token(time.Now().UnixMicro()) + fence.Token(1000*(i+1))})
+			f.view.Do(t.Context(), node.Request{Op: node.ForceRelease, Name: name,
+				Token: fence.Token(time.Now().UnixMicro()) + fence.Token(1000*(i+1))})
 		}
 		lock := take(t, c.locker(), name)
 		time.Sleep(time.Millisecond)
@@ -236,7 +243,8 @@ func TestInspectWithNodesMissing(t *testing.T) {
 		began := time.Now()
 		l, err := a.Inspect(t.Context(), name)
 		wantErr(t, err)
-		if l.State != admin.Held || l.Token != lock.Token() || !errors.Is(l.Votes[0].Err, errDown) || l.Votes[1].Err == nil || l.Votes[1].Holds {
+		if l.State != admin.Held || l.Token != lock.Token() || !errors.Is(l.Votes[0].Err, errDown) || l.Votes[1].Err == nil ||
+			l.Votes[1].Holds {
 			t.Errorf("%+v", l)
 		}
 		if spent := time.Since(began); spent != 500*time.Millisecond {
@@ -248,7 +256,8 @@ func TestInspectWithNodesMissing(t *testing.T) {
 		if l.State != admin.Unclear || !l.Votes[3].Holds || l.Label == "" {
 			t.Errorf("%+v", l)
 		}
-		if text := err.Error(); !strings.Contains(text, `inspect "orders/42": no quorum: 3 of 5 nodes are missing`) || !strings.Contains(text, "b: no answer in time") {
+		if text := err.Error(); !strings.Contains(text, `inspect "orders/42": no quorum: 3 of 5 nodes are missing`) ||
+			!strings.Contains(text, "b: no answer in time") {
 			t.Error(text)
 		}
 		wantErr(t, lock.Release(t.Context()))
@@ -269,13 +278,17 @@ func TestInspectedState(t *testing.T) {
 		label string
 	}{
 		{"---", admin.Free, ""}, {"a--", admin.Free, "a"}, {"aa-", admin.Held, "a"}, {"aaa", admin.Held, "a"},
-		{"ab-", admin.Free, "a"}, {"abb", admin.Held, "b"}, {"ax-", admin.Unclear, "a"}, {"aax", admin.Held, "a"}, {"--x", admin.Free, ""},
+		{"ab-", admin.Free, "a"}, {"abb", admin.Held, "b"}, {"ax-", admin.Unclear, "a"}, {"aax", admin.Held, "a"},
+		{"--x", admin.Free, ""},
 		{"xx-", admin.Unclear, ""}, {"xxa", admin.Unclear, "a"}, {"xxx", admin.Unclear, ""},
-		{"aabb-", admin.Free, "a"}, {"aabbx", admin.Unclear, "a"}, {"a-bbx", admin.Unclear, "b"}, {"abc-x", admin.Free, "a"}, {"aabbb", admin.Held, "b"},
+		{"aabb-", admin.Free, "a"}, {"aabbx", admin.Unclear, "a"}, {"a-bbx", admin.Unclear, "b"}, {"abc-x", admin.Free, "a"},
+		{"aabbb", admin.Held, "b"},
 		// A node that does not vote may have forgotten a lease, but has not made one up.
-		{"oo-", admin.Unclear, ""}, {"aoo", admin.Unclear, "a"}, {"o--", admin.Free, ""}, {"aao", admin.Held, "a"}, {"aA-", admin.Held, "a"},
+		{"oo-", admin.Unclear, ""}, {"aoo", admin.Unclear, "a"}, {"o--", admin.Free, ""}, {"aao", admin.Held, "a"},
+		{"aA-", admin.Held, "a"},
 		{"ao-", admin.Unclear, "a"}, {"A--", admin.Free, "a"}, {"oox", admin.Unclear, ""},
-		{"aa--", admin.Free, "a"}, {"aaa-", admin.Held, "a"}, {"a", admin.Held, "a"}, {"x", admin.Unclear, ""}, {"-", admin.Free, ""},
+		{"aa--", admin.Free, "a"}, {"aaa-", admin.Held, "a"}, {"a", admin.Held, "a"}, {"x", admin.Unclear, ""},
+		{"-", admin.Free, ""},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var nodes []node.Node
@@ -291,13 +304,15 @@ func TestInspectedState(t *testing.T) {
 				case '-', 'o':
 				default:
 					id := [node.IDLength]byte([]byte(strings.Repeat(fmt.Sprintf("%x", holder-'a'), node.IDLength)))
-					n.Do(t.Context(), node.Request{Op: node.Acquire, Name: name, TTL: time.Minute, Holder: node.NewHolder(id, time.Now(), 0, string(holder))})
+					n.Do(t.Context(), node.Request{Op: node.Acquire, Name: name, TTL: time.Minute,
+						Holder: node.NewHolder(id, time.Now(), 0, string(holder))})
 				}
 			}
 			a, err := admin.New(nodes)
 			wantErr(t, err)
 			l, err := a.Inspect(t.Context(), name)
-			if 2*strings.Count(c.nodes, "x") >= len(c.nodes) != (err != nil) || err != nil && !errors.Is(err, fenlock.ErrNoQuorum) {
+			if 2*strings.Count(c.nodes, "x") >= len(c.nodes) != (err != nil) ||
+				err != nil && !errors.Is(err, fenlock.ErrNoQuorum) {
 				t.Errorf("%s: %v", c.nodes, err)
 			}
 			if l.State != c.state || l.Label != c.label || (l.Left > 0) != (c.state == admin.Held) {
@@ -348,7 +363,8 @@ func TestListInPages(t *testing.T) {
 			of := fmt.Sprintf("%c/%d", "abc"[random.IntN(3)], i)
 			for n := range c.nodes {
 				if random.IntN(3) > 0 {
-					c.nodes[n].view.Do(t.Context(), node.Request{Op: node.Acquire, Name: of, TTL: time.Minute, Holder: node.Holder("h" + of)})
+					c.nodes[n].view.Do(t.Context(),
+						node.Request{Op: node.Acquire, Name: of, TTL: time.Minute, Holder: node.Holder("h" + of)})
 					all[of]++
 				}
 			}
@@ -411,10 +427,12 @@ func TestListWithNodesMissing(t *testing.T) {
 		c.nodes[1].set("look", down)
 		page, err := a.List(t.Context(), "", "", 0)
 		wantErr(t, err)
-		if len(page.Locks) != 1 || len(page.Errors) != 1 || page.Errors[0].Node != "b" || !errors.Is(page.Errors[0].Err, errDown) {
+		if len(page.Locks) != 1 || len(page.Errors) != 1 || page.Errors[0].Node != "b" ||
+			!errors.Is(page.Errors[0].Err, errDown) {
 			t.Fatalf("%+v", page)
 		}
-		if l := page.Locks[0]; l.State != admin.Held || l.Waiting != 1 || l.Votes[1].Err == nil || l.Token != lock.Token() || l.Waiters != nil {
+		if l := page.Locks[0]; l.State != admin.Held || l.Waiting != 1 || l.Votes[1].Err == nil || l.Token != lock.Token() ||
+			l.Waiters != nil {
 			t.Errorf("%+v", l)
 		}
 		c.nodes[2].set("look", down)
@@ -435,7 +453,8 @@ func TestListMatching(t *testing.T) {
 		for i := range 300 {
 			for n := range c.nodes {
 				of := fmt.Sprintf("a/%03d", i)
-				c.nodes[n].view.Do(t.Context(), node.Request{Op: node.Acquire, Name: of, TTL: time.Minute, Holder: node.Holder("h" + of)})
+				c.nodes[n].view.Do(t.Context(),
+					node.Request{Op: node.Acquire, Name: of, TTL: time.Minute, Holder: node.Holder("h" + of)})
 			}
 		}
 		a := c.admin()
@@ -464,7 +483,8 @@ func TestListOfFarNodes(t *testing.T) {
 		for i := range 100 {
 			for n := range c.nodes {
 				of := fmt.Sprint("a", i)
-				c.nodes[n].view.Do(t.Context(), node.Request{Op: node.Acquire, Name: of, TTL: time.Minute, Holder: node.Holder("h" + of)})
+				c.nodes[n].view.Do(t.Context(),
+					node.Request{Op: node.Acquire, Name: of, TTL: time.Minute, Holder: node.Holder("h" + of)})
 			}
 		}
 		for _, f := range c.nodes {
@@ -496,7 +516,8 @@ func TestListOfHangingNodes(t *testing.T) {
 		if took := time.Since(began); took > 10*time.Second {
 			t.Errorf("it took %v", took)
 		}
-		if len(page.Errors) != 2 || !strings.Contains(page.Errors[0].Err.Error(), "no answer in time") || len(page.Locks) != 1 {
+		if len(page.Errors) != 2 || !strings.Contains(page.Errors[0].Err.Error(), "no answer in time") ||
+			len(page.Locks) != 1 {
 			t.Errorf("%+v", page)
 		}
 		wantErr(t, lock.Release(t.Context()))
@@ -524,7 +545,8 @@ func TestListWithoutEnd(t *testing.T) {
 		wantErr(t, err)
 		page, err := a.List(t.Context(), name, "", 0)
 		wantErr(t, err)
-		if len(page.Errors) != 1 || page.Errors[0].Node != "b" || !strings.Contains(page.Errors[0].Err.Error(), "no answer in time") {
+		if len(page.Errors) != 1 || page.Errors[0].Node != "b" ||
+			!strings.Contains(page.Errors[0].Err.Error(), "no answer in time") {
 			t.Errorf("%+v", page.Errors)
 		}
 		i := slices.IndexFunc(page.Locks, func(l admin.LockInfo) bool { return l.Name == name })
@@ -589,7 +611,8 @@ func TestInspectedWaitIsTheMajoritys(t *testing.T) {
 			a, err := admin.New(nodes)
 			wantErr(t, err)
 			l, err := a.Inspect(t.Context(), name)
-			if wantErr(t, err); len(l.Waiters) != 1 || l.Waiters[0].Waited < 5*time.Second || l.Waiters[0].Waited > 6*time.Second || l.Waiters[0].Nodes != 3 {
+			if wantErr(t, err); len(l.Waiters) != 1 || l.Waiters[0].Waited < 5*time.Second ||
+				l.Waiters[0].Waited > 6*time.Second || l.Waiters[0].Nodes != 3 {
 				t.Errorf("%+v", l.Waiters)
 			}
 		})

@@ -28,7 +28,8 @@ func TestAcquireAll(t *testing.T) {
 			t.Errorf("the names are %q", got)
 		}
 		for _, name := range locks.Names() {
-			if token := locks.Token(name); !token.Valid() || token != c.lease(0, name).Register || locks.Lock(name).Token() != token {
+			if token := locks.Token(name); !token.Valid() || token != c.lease(0, name).Register ||
+				locks.Lock(name).Token() != token {
 				t.Errorf("the token of %s is %d", name, token)
 			}
 		}

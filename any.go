@@ -52,12 +52,14 @@ func acquireAny(ctx context.Context, names []string, nested func(name string) er
 			return nil, withReason(ctx, name, err, last)
 		}
 	}
-	return waitAny(ctx, names, last, func(ctx context.Context, name string) (*Lock, error) { return take(ctx, name, true) })
+	return waitAny(ctx, names, last,
+		func(ctx context.Context, name string) (*Lock, error) { return take(ctx, name, true) })
 }
 
 // waitAny waits for all of several locks, by a function that waits for one, and takes the first.
 // One that it gets at the same moment is released again. Last is why one was refused before.
-func waitAny(ctx context.Context, names []string, last error, take func(ctx context.Context, name string) (*Lock, error)) (*Lock, error) {
+func waitAny(ctx context.Context, names []string, last error,
+	take func(ctx context.Context, name string) (*Lock, error)) (*Lock, error) {
 	waiting, stop := context.WithCancel(ctx)
 	defer stop()
 	type result struct {

@@ -27,26 +27,35 @@ var only = []struct {
 	imports []string
 	why     string
 }{
-	{"internal/core", []string{"fmt", "math/bits", "slices", "time", module + "/fence", module + "/node", module + "/node/rule"},
+	{"internal/core", []string{"fmt", "math/bits", "slices", "time", module + "/fence", module + "/node",
+		module + "/node/rule"},
 		"the algorithm has no goroutine, clock, randomness or I/O, so that shell, simulator and exhaustive check run the same code (time is there for Duration)"},
-	{"node", []string{"context", "crypto/sha256", "encoding/binary", "errors", "fmt", "hash/fnv", "log/slog", "strconv", "strings", "time", module + "/fence"},
+	{"node", []string{"context", "crypto/sha256", "encoding/binary", "errors", "fmt", "hash/fnv", "log/slog", "strconv",
+		"strings", "time", module + "/fence"},
 		"the contract of engines: whoever writes one, outside of this repository too, needs this and what it needs itself"},
-	{"node/rule", []string{"cmp", "errors", "fmt", "maps", "slices", "strconv", "strings", "time", "unicode", "unicode/utf8", module + "/fence", module + "/node"},
+	{"node/rule", []string{"cmp", "errors", "fmt", "maps", "slices", "strconv", "strings", "time", "unicode",
+		"unicode/utf8", module + "/fence", module + "/node"},
 		"what a node does is a pure function of its state and the time: engines run it inside their own transactions"},
 	{"node/rebuild", []string{"context", "fmt", "maps", "slices", "sync", "time", module + "/fence", module + "/node"},
 		"engines outside of this repository use it"},
-	{"node/admit", []string{"context", "errors", "fmt", "slices", "strings", "sync", "sync/atomic", "time", module + "/fence", module + "/node", module + "/node/rebuild", module + "/node/rule"},
+	{"node/admit", []string{"context", "errors", "fmt", "slices", "strings", "sync", "sync/atomic", "time",
+		module + "/fence", module + "/node", module + "/node/rebuild", module + "/node/rule"},
 		"the one decision whether a store may vote: engines outside of this repository use it, and the simulator runs it"},
-	{"node/engine", []string{"cmp", "context", "crypto/tls", "crypto/x509", "errors", "fmt", "math/rand/v2", "net", "net/url", "os", "slices", "strconv", "strings", "sync", "sync/atomic", "time", module + "/node", module + "/node/admit", module + "/node/rule", module + "/node/secretfile"},
+	{"node/engine", []string{"cmp", "context", "crypto/tls", "crypto/x509", "errors", "fmt", "math/rand/v2", "net",
+		"net/url", "os", "slices", "strconv", "strings", "sync", "sync/atomic", "time", module + "/node",
+		module + "/node/admit", module + "/node/rule", module + "/node/secretfile"},
 		"what engines share, those outside of this repository too: it knows no store, and no engine"},
-	{"node/cas", []string{"bytes", "context", "crypto/rand", "encoding/binary", "encoding/json", "errors", "fmt", "maps", "math/rand/v2", "slices", "strconv", "strings", "sync", "time", module + "/fence", module + "/node", module + "/node/admit", module + "/node/clock", module + "/node/engine", module + "/node/rule"},
+	{"node/cas", []string{"bytes", "context", "crypto/rand", "encoding/binary", "encoding/json", "errors", "fmt", "maps",
+		"math/rand/v2", "slices", "strconv", "strings", "sync", "time", module + "/fence", module + "/node",
+		module + "/node/admit", module + "/node/clock", module + "/node/engine", module + "/node/rule"},
 		"the engine of stores with compare-and-swap has no I/O: adapters have it, those outside of this repository too"},
 	{"node/clock", []string{"syscall", "time", "unsafe"},
 		"a clock knows nothing of locks"},
 	{"node/clock/boot", []string{"errors", "fmt", "os", "runtime", "strings"},
 		"nor does a boot; and the watchdog, which has the clock, does without what this needs"},
-	{"cmd/fenlock/internal/watchdog", []string{"errors", "io", "os", "os/signal", "runtime", "strconv", "sync", "syscall", "time",
-		module + "/cmd/fenlock/internal/execvp", module + "/cmd/fenlock/internal/processes", module + "/node/clock"},
+	{"cmd/fenlock/internal/watchdog",
+		[]string{"errors", "io", "os", "os/signal", "runtime", "strconv", "sync", "syscall", "time",
+			module + "/cmd/fenlock/internal/execvp", module + "/cmd/fenlock/internal/processes", module + "/node/clock"},
 		"what it imports is initialised before it runs, and so is all that is ready by then, in the order of paths: with net, fmt or strings that is most of the program"},
 	{"cmd/fenlock/internal/processes", []string{"os", "runtime", "slices", "strconv", "syscall"},
 		"the watchdog imports it"},
@@ -143,14 +152,16 @@ func importsOf(t *testing.T, dir string) []imported {
 }
 
 // neverReleased are the modules that are used from a checkout only.
-var neverReleased = []string{"tests", "bench", "tools", filepath.Join("tools", "etcd"), filepath.Join("deploy", "check"), "examples", filepath.Join("examples", "natsnode")}
+var neverReleased = []string{"tests", "bench", "tools", filepath.Join("tools", "etcd"),
+	filepath.Join("deploy", "check"), "examples", filepath.Join("examples", "natsnode")}
 
 // A released module is used with any later version of the root module. What it imports of that must
 // not change under it, and only what is public does not.
 func TestReleasedModulesImportNothingInternal(t *testing.T) {
 	var released []string
 	err := filepath.WalkDir(".", func(p string, d fs.DirEntry, err error) error {
-		if dir := filepath.Dir(p); err == nil && d.Name() == "go.mod" && dir != "." && !slices.Contains(neverReleased, dir) && !strings.Contains(p, "testdata") {
+		if dir := filepath.Dir(p); err == nil && d.Name() == "go.mod" && dir != "." && !slices.Contains(neverReleased, dir) &&
+			!strings.Contains(p, "testdata") {
 			released = append(released, dir)
 		}
 		return err
@@ -158,7 +169,9 @@ func TestReleasedModulesImportNothingInternal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, dir := range []string{"node/pgnode", "node/valkeynode", "node/goredisnode", "node/zknode", "node/mysqlnode", "node/etcdnode", "fence/fencepgx", "integration/certmagic", "integration/cron", "integration/gocron", "integration/goose", "integration/migrate", "integration/otel", "cmd/fenlock"} {
+	for _, dir := range []string{"node/pgnode", "node/valkeynode", "node/goredisnode", "node/zknode", "node/mysqlnode",
+		"node/etcdnode", "fence/fencepgx", "integration/certmagic", "integration/cron", "integration/gocron",
+		"integration/goose", "integration/migrate", "integration/otel", "cmd/fenlock"} {
 		if !slices.Contains(released, filepath.FromSlash(dir)) {
 			t.Errorf("there is no module in %s: the test does not see it", dir)
 		}
@@ -262,7 +275,9 @@ func TestTelemetryNeedsTheAPIOnly(t *testing.T) {
 	const api = "go.opentelemetry.io/otel"
 	for _, f := range importsOf(t, "integration/otel") {
 		for _, p := range f.paths {
-			if strings.HasPrefix(p, api) && !slices.Contains([]string{api + "/attribute", api + "/codes", api + "/metric", api + "/metric/noop", api + "/trace", api + "/trace/noop"}, p) {
+			if strings.HasPrefix(p, api) &&
+				!slices.Contains([]string{api + "/attribute", api + "/codes", api + "/metric", api + "/metric/noop", api + "/trace",
+					api + "/trace/noop"}, p) {
 				t.Errorf("%s imports %s, which is not the API", f.file, p)
 			}
 		}
@@ -272,7 +287,8 @@ func TestTelemetryNeedsTheAPIOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(string(text)) {
-		if strings.Contains(line, api+"/") && !strings.Contains(line, api+"/metric v") && !strings.Contains(line, api+"/trace v") {
+		if strings.Contains(line, api+"/") && !strings.Contains(line, api+"/metric v") &&
+			!strings.Contains(line, api+"/trace v") {
 			t.Errorf("go.mod has the line %q", strings.TrimSpace(line))
 		}
 	}

@@ -136,11 +136,14 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	switch {
 	case c.MaxTTL > 24*time.Hour:
-		return c, invalidf("Config.MaxTTL is %v, at most 24h is possible: a node that lost its memory stays out for so long", c.MaxTTL)
+		return c, invalidf("Config.MaxTTL is %v, at most 24h is possible: a node that lost its memory stays out for so long",
+			c.MaxTTL)
 	case c.NodeTimeout < time.Millisecond:
 		return c, invalidf("Config.NodeTimeout is %v, at least 1ms is needed", c.NodeTimeout)
 	case c.NodeTimeout > c.TTL/4 && !bound:
-		return c, invalidf("Config.NodeTimeout is %v, at most a quarter of Config.TTL, %v, is possible: a hung node could use up the lease", c.NodeTimeout, c.TTL)
+		return c, invalidf(
+			"Config.NodeTimeout is %v, at most a quarter of Config.TTL, %v, is possible: a hung node could use up the lease",
+			c.NodeTimeout, c.TTL)
 	case c.MaxHold > 0 && c.MaxHold < c.TTL:
 		return c, invalidf("Config.MaxHold is %v, shorter than Config.TTL, %v", c.MaxHold, c.TTL)
 	}
@@ -155,7 +158,8 @@ func checkTTL(what string, ttl, most time.Duration) error {
 	case ttl%time.Millisecond != 0:
 		return invalidf("%s is %v, it must be a whole number of milliseconds", what, ttl)
 	case ttl > most:
-		return invalidf("%s is %v, longer than Config.MaxTTL, %v (all clients of the group must agree on MaxTTL)", what, ttl, most)
+		return invalidf("%s is %v, longer than Config.MaxTTL, %v (all clients of the group must agree on MaxTTL)", what, ttl,
+			most)
 	}
 	return nil
 }

@@ -25,7 +25,8 @@ func TestContextEndsBeforeTheLeases(t *testing.T) {
 			time.Sleep(time.Nanosecond)
 			wantCause(t, lock.Context(), fenlock.ErrLost)
 			cause := context.Cause(lock.Context())
-			wantNot(t, cause, fenlock.ErrNoQuorum, fenlock.ErrHeld, fenlock.ErrReleased, fenlock.ErrMaxHold, context.DeadlineExceeded)
+			wantNot(t, cause, fenlock.ErrNoQuorum, fenlock.ErrHeld, fenlock.ErrReleased, fenlock.ErrMaxHold,
+				context.DeadlineExceeded)
 			for i := range c.nodes {
 				if got := c.lease(i, name).Remaining; got != drift {
 					t.Errorf("node %d: the lease has %v left, want %v", i, got, drift)

@@ -29,7 +29,8 @@ func TestAllocations(t *testing.T) {
 		}
 		l := newLocker(t, config)
 		ctx := context.Background()
-		cycle := func(take func(context.Context, string, ...fenlock.Option) (*fenlock.Lock, error), use func(*fenlock.Lock) error) func() {
+		cycle := func(take func(context.Context, string, ...fenlock.Option) (*fenlock.Lock, error),
+			use func(*fenlock.Lock) error) func() {
 			return func() {
 				lock, err := take(ctx, "orders/42")
 				if err == nil {
@@ -48,9 +49,10 @@ func TestAllocations(t *testing.T) {
 			f    func()
 			want float64
 		}{
-			"TryAcquire and Release":         {cycle(l.TryAcquire, nothing), tryAcquire},
-			"Acquire and Release":            {cycle(l.Acquire, nothing), acquire},
-			"TryAcquire, Extend and Release": {cycle(l.TryAcquire, func(k *fenlock.Lock) error { return k.Extend(ctx) }), tryAcquire + extend},
+			"TryAcquire and Release": {cycle(l.TryAcquire, nothing), tryAcquire},
+			"Acquire and Release":    {cycle(l.Acquire, nothing), acquire},
+			"TryAcquire, Extend and Release": {cycle(l.TryAcquire, func(k *fenlock.Lock) error { return k.Extend(ctx) }),
+				tryAcquire + extend},
 		} {
 			if got := testing.AllocsPerRun(200, c.f); got != c.want {
 				t.Errorf("%d nodes: %s: %v allocations; want %v", nodes, what, got, c.want)

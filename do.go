@@ -19,14 +19,16 @@ import (
 //
 // Locks are not reentrant: work that acquires the same name with its context fails at
 // once, with ErrNested.
-func (l *Locker) Do(ctx context.Context, name string, work func(ctx context.Context, token fence.Token) error, opts ...Option) error {
+func (l *Locker) Do(ctx context.Context, name string, work func(ctx context.Context, token fence.Token) error,
+	opts ...Option) error {
 	return do(ctx, l.Acquire, name, work, opts)
 }
 
 // acquirer is the Acquire of a Locker, or of Groups.
 type acquirer func(ctx context.Context, name string, opts ...Option) (*Lock, error)
 
-func do(ctx context.Context, acquire acquirer, name string, work func(ctx context.Context, token fence.Token) error, opts []Option) (err error) {
+func do(ctx context.Context, acquire acquirer, name string, work func(ctx context.Context, token fence.Token) error,
+	opts []Option) (err error) {
 	lock, err := acquire(ctx, name, opts...)
 	if err != nil {
 		return err
@@ -54,11 +56,13 @@ func do(ctx context.Context, acquire acquirer, name string, work func(ctx contex
 // the lock back, and returns when the nodes have answered. A loss, or a release that no quorum
 // answers, is logged. Callers that need the token, or have to know whether the lock was lost, use
 // Acquire or Do.
-func (l *Locker) Lock(ctx context.Context, name string, opts ...Option) (held context.Context, release func(), err error) {
+func (l *Locker) Lock(ctx context.Context, name string, opts ...Option) (held context.Context, release func(),
+	err error) {
 	return lockFor(ctx, l.Acquire, name, opts)
 }
 
-func lockFor(ctx context.Context, acquire acquirer, name string, opts []Option) (held context.Context, release func(), err error) {
+func lockFor(ctx context.Context, acquire acquirer, name string, opts []Option) (held context.Context, release func(),
+	err error) {
 	lock, err := acquire(ctx, name, opts...)
 	if err != nil {
 		return nil, nil, err

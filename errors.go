@@ -112,9 +112,11 @@ func (e *QuorumError) Error() string {
 	if e.Nodes == 1 && len(e.Errors) == 1 && !e.Late {
 		return fmt.Sprintf("fenlock: %s %q: %v", e.Op, e.Name, e.Errors[0])
 	}
-	text := fmt.Sprintf("fenlock: %s %q: no quorum: %d of %d nodes are missing, %d are needed", e.Op, e.Name, len(e.Errors), e.Nodes, e.Need)
+	text := fmt.Sprintf("fenlock: %s %q: no quorum: %d of %d nodes are missing, %d are needed", e.Op, e.Name,
+		len(e.Errors), e.Nodes, e.Need)
 	if e.Late {
-		text = fmt.Sprintf("fenlock: %s %q: the nodes answered, but not before the lease's validity was used up", e.Op, e.Name)
+		text = fmt.Sprintf("fenlock: %s %q: the nodes answered, but not before the lease's validity was used up", e.Op,
+			e.Name)
 	}
 	return text + listed(e.Errors)
 }

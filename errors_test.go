@@ -30,8 +30,9 @@ func TestHeldErrorText(t *testing.T) {
 	for want, e := range map[string]fenlock.HeldError{
 		`fenlock: "a\nb" is held`:        {Name: "a\nb"},
 		`fenlock: "x" is held by host/1`: {Name: "x", HeldBy: "host/1"},
-		`fenlock: "x" is held by host/1 (its lease ends in 1.235s unless extended)`: {Name: "x", HeldBy: "host/1", RetryAfter: 1234567 * time.Microsecond},
-		`fenlock: "x" is held (its lease ends in 2s unless extended)`:               {Name: "x", RetryAfter: 2 * time.Second},
+		`fenlock: "x" is held by host/1 (its lease ends in 1.235s unless extended)`: {Name: "x", HeldBy: "host/1",
+			RetryAfter: 1234567 * time.Microsecond},
+		`fenlock: "x" is held (its lease ends in 2s unless extended)`: {Name: "x", RetryAfter: 2 * time.Second},
 	} {
 		if got := e.Error(); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)

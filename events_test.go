@@ -43,7 +43,8 @@ func reason(err error) string {
 	if err == nil {
 		return "ok"
 	}
-	for _, is := range []error{fenlock.ErrLost, fenlock.ErrMaxHold, fenlock.ErrHeld, fenlock.ErrNoQuorum, fenlock.ErrReleased, context.DeadlineExceeded} {
+	for _, is := range []error{fenlock.ErrLost, fenlock.ErrMaxHold, fenlock.ErrHeld, fenlock.ErrNoQuorum,
+		fenlock.ErrReleased, context.DeadlineExceeded} {
 		if errors.Is(err, is) {
 			return strings.TrimPrefix(is.Error(), "fenlock: ")
 		}

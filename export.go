@@ -166,7 +166,8 @@ func encodeExport(e exported) string {
 	number := func(n int64) string { return strconv.FormatInt(n, 10) }
 	fields := strings.Join([]string{
 		e.name, string(e.Holder), number(int64(e.Token)), number(int64(e.Mark)),
-		number(int64(e.TTL)), number(int64(max(e.MaxHold, 0))), number(int64(e.AtLeast)), strconv.FormatBool(e.Shared), e.group,
+		number(int64(e.TTL)), number(int64(max(e.MaxHold, 0))), number(int64(e.AtLeast)), strconv.FormatBool(e.Shared),
+		e.group,
 	}, "\n") + "\n"
 	return exportPrefix + exportVersion + "." + exportEncoding.EncodeToString([]byte(fields+shortHash(fields)))
 }
@@ -183,7 +184,8 @@ func parseExport(text string) (e exported, err error) {
 	case !strings.HasPrefix(text, exportPrefix):
 		return e, invalidf("this is no exported lock: Lock.Export makes such texts")
 	case ok && version != exportVersion:
-		return e, invalidf("the lock was exported by another version of fenlock: this one adopts version %s of the text", exportVersion)
+		return e, invalidf("the lock was exported by another version of fenlock: this one adopts version %s of the text",
+			exportVersion)
 	}
 	damaged := invalidf("the exported lock is damaged: a part of the text is missing, or was changed")
 	raw, err := exportEncoding.DecodeString(body)
@@ -222,7 +224,8 @@ func madeHere(h node.Holder) bool {
 	if len(h) <= node.IDLength || strings.Trim(string(h[:node.IDLength]), "0123456789abcdef") != "" {
 		return false
 	}
-	return (h[node.IDLength] == '@' || h[node.IDLength] == '#') && h.Label() != "" && checkText("", h.Label(), MaxLabelLength) == nil
+	return (h[node.IDLength] == '@' || h[node.IDLength] == '#') && h.Label() != "" &&
+		checkText("", h.Label(), MaxLabelLength) == nil
 }
 
 // groupHash tells groups of nodes apart, whatever their order is.

@@ -106,7 +106,8 @@ func TestMissedExtensionGoesOn(t *testing.T) {
 		c.set(0, 2, extend, fault{})
 		time.Sleep(third - ttl/8 - 1)
 		asked := c.nodes[0].times(extend)
-		if len(asked) != 3 || asked[0] != third || asked[1]-asked[0] < ttl/16 || asked[1]-asked[0] > ttl*5/48 || asked[2]-asked[1] < ttl/12 {
+		if len(asked) != 3 || asked[0] != third || asked[1]-asked[0] < ttl/16 || asked[1]-asked[0] > ttl*5/48 ||
+			asked[2]-asked[1] < ttl/12 {
 			t.Errorf("asked to extend at %v", asked)
 		}
 		if accepted := c.nodes[2].times(extend); len(accepted) != 1 {
@@ -173,7 +174,8 @@ func TestExtendByHand(t *testing.T) {
 		// The automatic ones count from this one.
 		time.Sleep(third)
 		synctest.Wait()
-		if got, want := c.nodes[0].times(extend), []time.Duration{2 * time.Second, 2*time.Second + third}; !slices.Equal(got, want) {
+		if got, want := c.nodes[0].times(extend), []time.Duration{2 * time.Second, 2*time.Second + third}; !slices.Equal(got,
+			want) {
 			t.Errorf("extended at %v, want %v", got, want)
 		}
 	})
@@ -308,7 +310,8 @@ func TestForceReleasedLockIsLostAtTheNextExtension(t *testing.T) {
 		wantCause(t, lock.Context(), nil)
 		time.Sleep(time.Nanosecond)
 		wantCause(t, lock.Context(), fenlock.ErrLost)
-		if cause := context.Cause(lock.Context()); strings.Count(cause.Error(), "it had lost the lease, and another client may have had it") != 2 {
+		if cause := context.Cause(lock.Context()); strings.Count(cause.Error(),
+			"it had lost the lease, and another client may have had it") != 2 {
 			t.Errorf("the cause does not say what happened: %v", cause)
 		}
 		synctest.Wait()

@@ -367,7 +367,8 @@ func (c *cluster) leased(from, to int, label string, d time.Duration) {
 func (c *cluster) forced(from, to int, floor fence.Token) {
 	c.t.Helper()
 	for _, f := range c.nodes[from:to] {
-		if _, err := f.Node.Do(context.Background(), node.Request{Op: node.ForceRelease, Name: name, Token: floor}); err != nil {
+		if _, err := f.Node.Do(context.Background(),
+			node.Request{Op: node.ForceRelease, Name: name, Token: floor}); err != nil {
 			c.t.Fatal(err)
 		}
 	}

@@ -64,7 +64,8 @@ func TestForceReleaseBesideExtensions(t *testing.T) {
 		},
 		"registers differ": func(c *cluster) {
 			for i, f := range c.nodes {
-				f.view.Do(c.t.Context(), node.Request{Op: node.ForceRelease, Name: c.neighbour(), Token: fence.Token(time.Now().UnixMicro() + int64(i))})
+				f.view.Do(c.t.Context(), node.Request{Op: node.ForceRelease, Name: c.neighbour(),
+					Token: fence.Token(time.Now().UnixMicro() + int64(i))})
 			}
 		},
 	}, func(t *testing.T, c *cluster, prepare func(*cluster)) {
@@ -90,7 +91,8 @@ func TestForceReleaseBesideExtensions(t *testing.T) {
 // neighbour is a name of the same stripe.
 func (c *cluster) neighbour() string {
 	for i := 0; ; i++ {
-		if other := "neighbour-" + strings.Repeat("x", i%500) + string(rune('a'+i/500%26)); node.Stripe(other) == node.Stripe(name) {
+		if other := "neighbour-" + strings.Repeat("x",
+			i%500) + string(rune('a'+i/500%26)); node.Stripe(other) == node.Stripe(name) {
 			return other
 		}
 	}
@@ -122,7 +124,8 @@ func TestForceReleaseWithoutAMajority(t *testing.T) {
 		c.nodes[0].view.Restart()
 		_, err = a.ForceRelease(t.Context(), name)
 		wantErr(t, err, fenlock.ErrNoQuorum)
-		if err == nil || !strings.Contains(err.Error(), "it does not vote") || !strings.Contains(err.Error(), "some nodes may have dropped the lease") {
+		if err == nil || !strings.Contains(err.Error(), "it does not vote") ||
+			!strings.Contains(err.Error(), "some nodes may have dropped the lease") {
 			t.Error(err)
 		}
 		_, err = a.ForceRelease(t.Context(), "a\n")
@@ -140,7 +143,8 @@ func TestForceReleaseBelievesNoHugeNumbers(t *testing.T) {
 		c.nodes[0].view.Restart()
 		c.nodes[0].view.Admit(map[int]fence.Token{node.Stripe(name): fence.MaxToken - 5})
 		b, err := c.admin().ForceRelease(t.Context(), name)
-		if wantErr(t, err); b.Token > node.MaxRegister || c.lease(1, name).Register > node.MaxRegister || c.lease(2, name).Register != c.lease(1, name).Register {
+		if wantErr(t, err); b.Token > node.MaxRegister || c.lease(1, name).Register > node.MaxRegister ||
+			c.lease(2, name).Register != c.lease(1, name).Register {
 			t.Errorf("%+v; registers %d, %d", b, c.lease(1, name).Register, c.lease(2, name).Register)
 		}
 		time.Sleep(ttl)

@@ -21,7 +21,8 @@ import (
 // FNV-1a as its authors define it.
 func FuzzName(f *testing.F) {
 	for _, name := range []string{
-		"", "a", "orders/42", "übung", "\xff", "a\xffb", "a\x00b", "a\nb", "\x7f", "\u0085", "\u009f", "\u00a0", "\u202e", "\ufffd",
+		"", "a", "orders/42", "übung", "\xff", "a\xffb", "a\x00b", "a\nb", "\x7f", "\u0085", "\u009f", "\u00a0", "\u202e",
+		"\ufffd",
 		strings.Repeat("x", MaxNameLength), strings.Repeat("x", MaxNameLength+1),
 		strings.Repeat("ü", MaxNameLength/2), strings.Repeat("x", MaxNameLength-1) + "ü", strings.Repeat("\xff", 600),
 	} {
@@ -63,7 +64,8 @@ func printable(s string) bool {
 func FuzzHolder(f *testing.F) {
 	const id = "0123456789abcdef0123456789abcdef"
 	for _, s := range []string{
-		"", "host/1", "a:b", "next:", "next:" + id + ":1", id, id + ":", id + ":label", id + "label", strings.ToUpper(id) + ":label",
+		"", "host/1", "a:b", "next:", "next:" + id + ":1", id, id + ":", id + ":label", id + "label",
+		strings.ToUpper(id) + ":label",
 		id + "-:label", "f81d4fae-7dec-11d0-a765",
 		id[1:] + ":label", id + "0:label", "\xff", strings.Repeat("é", 16) + ":label",
 	} {
@@ -92,7 +94,8 @@ func FuzzHolder(f *testing.F) {
 			if label != node.NextInQueue {
 				t.Errorf("%q is shown as %q", s, label)
 			}
-		case len(s) != 33+len(label) || s[32:] != ":"+label || strings.ContainsFunc(s[:32], func(r rune) bool { return !strings.ContainsRune(id[:16], r) }):
+		case len(s) != 33+len(label) || s[32:] != ":"+label ||
+			strings.ContainsFunc(s[:32], func(r rune) bool { return !strings.ContainsRune(id[:16], r) }):
 			t.Errorf("%q is shown as %q", s, label)
 		}
 	})
@@ -151,7 +154,8 @@ func FuzzConfig(f *testing.F) {
 			return
 		}
 		config := Config{
-			TTL: time.Duration(ttl), MaxTTL: time.Duration(maxTTL), NodeTimeout: time.Duration(timeout), MaxHold: time.Duration(maxHold), Label: label,
+			TTL: time.Duration(ttl), MaxTTL: time.Duration(maxTTL), NodeTimeout: time.Duration(timeout),
+			MaxHold: time.Duration(maxHold), Label: label,
 		}
 		var missing, twice bool
 		seen := map[string]bool{}
@@ -200,10 +204,12 @@ func FuzzConfig(f *testing.F) {
 		}
 		used := l.config
 		if used.TTL != c.TTL || used.MaxTTL != c.MaxTTL || len(used.Nodes) != len(c.Nodes) || used.Logger == nil ||
-			timeout != 0 && used.NodeTimeout != c.NodeTimeout || maxHold != 0 && used.MaxHold != c.MaxHold || label != "" && used.Label != label {
+			timeout != 0 && used.NodeTimeout != c.NodeTimeout || maxHold != 0 && used.MaxHold != c.MaxHold ||
+			label != "" && used.Label != label {
 			t.Errorf("%+v was made of %+v", used, config)
 		}
-		if used.NodeTimeout < time.Millisecond || used.NodeTimeout > used.TTL/4 || used.MaxHold == 0 || used.MaxHold > 0 && used.MaxHold < used.TTL ||
+		if used.NodeTimeout < time.Millisecond || used.NodeTimeout > used.TTL/4 || used.MaxHold == 0 ||
+			used.MaxHold > 0 && used.MaxHold < used.TTL ||
 			used.Label == "" || !printable(used.Label) || len(used.Label) > 128 {
 			t.Errorf("the defaults of %+v do not fit: %+v", config, used)
 		}
@@ -228,7 +234,8 @@ func FuzzExports(f *testing.F) {
 		f.Add(strings.Replace(text, "-1.", "-2.", 1))
 		f.Add(text[:40] + "\n" + text[40:])
 		fields, _ := exportEncoding.DecodeString(text[len(exportPrefix+exportVersion+"."):])
-		for _, change := range [][2]string{{"\n1\n", "\n01\n"}, {"\n7\n", "\n+7\n"}, {"\nfalse\n", "\nFalse\n"}, {"\ntrue\n", "\nyes\n"}} {
+		for _, change := range [][2]string{{"\n1\n", "\n01\n"}, {"\n7\n", "\n+7\n"}, {"\nfalse\n", "\nFalse\n"},
+			{"\ntrue\n", "\nyes\n"}} {
 			changed := strings.Replace(string(fields[:len(fields)-16]), change[0], change[1], 1)
 			f.Add(exportPrefix + exportVersion + "." + exportEncoding.EncodeToString([]byte(changed+shortHash(changed))))
 		}
@@ -245,7 +252,8 @@ func FuzzExports(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		e, err := parseExport(text)
 		switch {
-		case err == nil && (encodeExport(e) != strings.TrimSpace(text) || e.Mark < e.Token || e.TTL <= 0 || CheckName(e.name) != nil):
+		case err == nil && (encodeExport(e) != strings.TrimSpace(text) || e.Mark < e.Token || e.TTL <= 0 ||
+			CheckName(e.name) != nil):
 			t.Errorf("%q: %+v", text, e)
 		case err != nil && (!errors.Is(err, ErrInvalid) || len(text) > 40 && strings.Contains(err.Error(), text)):
 			t.Errorf("%q: %v", text, err)

@@ -83,7 +83,8 @@ func (p *play) processes(kinds ...kind) {
 			for _, id := range []string{"a", "b"} {
 				nodes := p.several[id].nodes
 				for _, n := range nodes {
-					n.set(allOps, fault{request: time.Duration(r.IntN(10)) * time.Millisecond, reply: time.Duration(r.IntN(10)) * time.Millisecond})
+					n.set(allOps, fault{request: time.Duration(r.IntN(10)) * time.Millisecond,
+						reply: time.Duration(r.IntN(10)) * time.Millisecond})
 				}
 				if r.IntN(3) == 0 {
 					nodes[r.IntN(3)].set(allOps, down)
@@ -210,7 +211,8 @@ func TestGroupsChangeWithOneHolder(t *testing.T) {
 			p.processes(kind{both, honest}, kind{oldOnly, honest})
 		})
 		if p.together > 0 || p.shrunk > 0 || p.tenures < 80 {
-			t.Errorf("seed %d: %d tenures, %d times two at a time, %d times a token that was not larger", seed, p.tenures, p.together, p.shrunk)
+			t.Errorf("seed %d: %d tenures, %d times two at a time, %d times a token that was not larger", seed, p.tenures,
+				p.together, p.shrunk)
 		}
 	}
 }
@@ -229,7 +231,8 @@ func TestGroupsChangeWithSharers(t *testing.T) {
 			p.processes(old, oldShared, in, inShared)
 		})
 		if p.together > 0 || p.shrunk > 0 || p.tenures < 80 {
-			t.Errorf("seed %d: %d tenures, %d times two at a time, %d times a token that was not larger", seed, p.tenures, p.together, p.shrunk)
+			t.Errorf("seed %d: %d tenures, %d times two at a time, %d times a token that was not larger", seed, p.tenures,
+				p.together, p.shrunk)
 		}
 	}
 }
@@ -294,15 +297,18 @@ func TestGroupsChangeOtherwise(t *testing.T) {
 		"the old lock's token": {asDocumented(two(true, func(_ context.Context, old, _ *fenlock.Lock) (fence.Token, error) {
 			return old.Token(), nil
 		})), true, "a holder of the new list had a larger one"},
-		"the new lock's token, and nothing raised": {asDocumented(two(true, func(_ context.Context, _, now *fenlock.Lock) (fence.Token, error) {
-			return now.Token(), nil
-		})), true, "a holder of the old list has a smaller one then"},
-		"the larger of the two tokens, and nothing raised": {asDocumented(two(true, func(_ context.Context, old, now *fenlock.Lock) (fence.Token, error) {
-			return max(old.Token(), now.Token()), nil
-		})), true, "the same"},
-		"the new lock's token, which does not know of the old one's": {asDocumented(two(false, func(ctx context.Context, old, now *fenlock.Lock) (fence.Token, error) {
-			return now.Token(), fenlock.Raise(ctx, old, now.Token())
-		})), true, "a holder of the old list had a larger one"},
+		"the new lock's token, and nothing raised": {asDocumented(two(true,
+			func(_ context.Context, _, now *fenlock.Lock) (fence.Token, error) {
+				return now.Token(), nil
+			})), true, "a holder of the old list has a smaller one then"},
+		"the larger of the two tokens, and nothing raised": {asDocumented(two(true,
+			func(_ context.Context, old, now *fenlock.Lock) (fence.Token, error) {
+				return max(old.Token(), now.Token()), nil
+			})), true, "the same"},
+		"the new lock's token, which does not know of the old one's": {asDocumented(two(false,
+			func(ctx context.Context, old, now *fenlock.Lock) (fence.Token, error) {
+				return now.Token(), fenlock.Raise(ctx, old, now.Token())
+			})), true, "a holder of the old list had a larger one"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			for seed := range uint64(20) {
@@ -311,7 +317,8 @@ func TestGroupsChangeOtherwise(t *testing.T) {
 					t.Fatalf("seed %d: two hold it, which is more than was to be shown", seed)
 				}
 				if test.safe && p.shrunk > 0 || p.together > 0 {
-					t.Logf("seed %d: of %d tenures, %d times two at a time, %d times a token that was not larger", seed, p.tenures, p.together, p.shrunk)
+					t.Logf("seed %d: of %d tenures, %d times two at a time, %d times a token that was not larger", seed, p.tenures,
+						p.together, p.shrunk)
 					return
 				}
 			}

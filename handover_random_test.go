@@ -146,7 +146,8 @@ func (r *relay) fail() {
 	for range 60 {
 		time.Sleep(r.within(6 * time.Second))
 		f := r.nodes[r.within(time.Duration(len(r.nodes)))]
-		hows := []fault{{hang: true}, {request: r.within(2 * ttl)}, {request: r.within(nodeTimeout), reply: r.within(nodeTimeout)}, down, {lost: true}}
+		hows := []fault{{hang: true}, {request: r.within(2 * ttl)},
+			{request: r.within(nodeTimeout), reply: r.within(nodeTimeout)}, down, {lost: true}}
 		if r.oneIn(3) {
 			f.heal()
 		} else {

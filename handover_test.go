@@ -80,7 +80,8 @@ func TestHandover(t *testing.T) {
 
 // From the export on the exporter sends nothing, whatever it is asked for and whatever comes late.
 func TestExporterIsSilent(t *testing.T) {
-	late := map[string]fault{"nothing is late": {}, "an answer is": {reply: nodeTimeout / 2}, "a request is": {request: nodeTimeout / 2},
+	late := map[string]fault{"nothing is late": {}, "an answer is": {reply: nodeTimeout / 2},
+		"a request is":      {request: nodeTimeout / 2},
 		"an answer is lost": {lost: true}, "a node hangs": {hang: true}}
 	for what, how := range late {
 		for _, op := range []string{acquire, extend} {
@@ -153,31 +154,33 @@ func TestAdopterHoldsByItsOwnRound(t *testing.T) {
 
 // Too few answers tell nothing: nothing is held, released or used up, and another try works.
 func TestAdoptionIsTriedAgain(t *testing.T) {
-	bubbles(t, 3, map[string]fault{"down": down, "hang": {hang: true}, "answers lost": {lost: true}}, func(t *testing.T, c *cluster, how fault) {
-		text := export(t, c.held())
-		c.set(1, 3, extend, how)
-		l := c.locker()
-		k, err := l.Adopt(t.Context(), text)
-		if k != nil {
-			t.Fatal("adopted by one node of three")
-		}
-		wantErr(t, err, fenlock.ErrNoQuorum)
-		wantNot(t, err, fenlock.ErrLost, fenlock.ErrInvalid, fenlock.ErrHeld)
-		if !strings.Contains(err.Error(), "adopt ") || strings.Contains(err.Error(), text) {
-			t.Error(err)
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-		defer cancel()
-		c.set(0, 3, extend, fault{hang: true})
-		_, err = l.Adopt(ctx, text)
-		wantErr(t, err, context.DeadlineExceeded)
-		if _, again := l.Adopt(ctx, text); !errors.Is(again, context.DeadlineExceeded) || !strings.Contains(err.Error(), "adopt ") {
-			t.Error(err, again)
-		}
-		c.wantRequests(release, 0)
-		c.set(0, 3, extend, fault{})
-		wantErr(t, adopt(t, l, text).Release(t.Context()))
-	})
+	bubbles(t, 3, map[string]fault{"down": down, "hang": {hang: true}, "answers lost": {lost: true}},
+		func(t *testing.T, c *cluster, how fault) {
+			text := export(t, c.held())
+			c.set(1, 3, extend, how)
+			l := c.locker()
+			k, err := l.Adopt(t.Context(), text)
+			if k != nil {
+				t.Fatal("adopted by one node of three")
+			}
+			wantErr(t, err, fenlock.ErrNoQuorum)
+			wantNot(t, err, fenlock.ErrLost, fenlock.ErrInvalid, fenlock.ErrHeld)
+			if !strings.Contains(err.Error(), "adopt ") || strings.Contains(err.Error(), text) {
+				t.Error(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+			defer cancel()
+			c.set(0, 3, extend, fault{hang: true})
+			_, err = l.Adopt(ctx, text)
+			wantErr(t, err, context.DeadlineExceeded)
+			if _, again := l.Adopt(ctx, text); !errors.Is(again, context.DeadlineExceeded) ||
+				!strings.Contains(err.Error(), "adopt ") {
+				t.Error(err, again)
+			}
+			c.wantRequests(release, 0)
+			c.set(0, 3, extend, fault{})
+			wantErr(t, adopt(t, l, text).Release(t.Context()))
+		})
 }
 
 // What has ended does not come to life again, although no other client has had it, and leaves
@@ -274,7 +277,8 @@ func TestAdoptsOnce(t *testing.T) {
 // The terms go along: what is left of them, and not those of the adopter's Config.
 func TestHandoverOfTerms(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		lock, err := c.locker().Acquire(t.Context(), name, fenlock.WithTTL(8*time.Second), fenlock.WithMaxHold(time.Minute), fenlock.WithLabel("first"))
+		lock, err := c.locker().Acquire(t.Context(), name, fenlock.WithTTL(8*time.Second), fenlock.WithMaxHold(time.Minute),
+			fenlock.WithLabel("first"))
 		wantErr(t, err)
 		time.Sleep(20 * time.Second)
 		adopted := adopt(t, c.locker(label("second"), maxHold(time.Hour)), export(t, lock))
@@ -375,7 +379,10 @@ func TestBadExports(t *testing.T) {
 			change(fields)
 			return head + "." + base64.RawURLEncoding.EncodeToString([]byte(strings.Join(fields, "\n")))
 		}
-		short, few := c.locker(func(c *fenlock.Config) { c.TTL, c.MaxTTL = 5*time.Second, 5*time.Second }), c.lockerOn((*faulty).node,
+		short, few := c.locker(func(c *fenlock.Config) {
+			c.TTL, c.MaxTTL = 5*time.Second,
+				5*time.Second
+		}), c.lockerOn((*faulty).node,
 			func(c *fenlock.Config) { c.Nodes = c.Nodes[:2] })
 		slow := c.locker(func(c *fenlock.Config) {
 			c.TTL, c.MaxTTL, c.NodeTimeout = 20*time.Second, 20*time.Second, 5*time.Second
@@ -405,7 +412,8 @@ func TestBadExports(t *testing.T) {
 				bad.by = c.locker()
 			}
 			k, err := bad.by.Adopt(t.Context(), bad.text)
-			if k != nil || !errors.Is(err, fenlock.ErrInvalid) || strings.Contains(err.Error(), secret) || body != "" && strings.Contains(err.Error(), body) {
+			if k != nil || !errors.Is(err, fenlock.ErrInvalid) || strings.Contains(err.Error(), secret) ||
+				body != "" && strings.Contains(err.Error(), body) {
 				t.Errorf("%s: %v", what, err)
 			}
 		}
@@ -439,7 +447,8 @@ func TestBadExports(t *testing.T) {
 func TestLongestExport(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		long := strings.Repeat("n", fenlock.MaxNameLength)
-		lock, err := c.locker().Acquire(t.Context(), long, fenlock.WithLabel(strings.Repeat("l", fenlock.MaxLabelLength)), fenlock.WithMaxHold(1<<62))
+		lock, err := c.locker().Acquire(t.Context(), long, fenlock.WithLabel(strings.Repeat("l", fenlock.MaxLabelLength)),
+			fenlock.WithMaxHold(1<<62))
 		wantErr(t, err)
 		text := export(t, lock)
 		if len(text) > fenlock.MaxExportLength-100 {
@@ -552,7 +561,9 @@ func TestHandoverIsTold(t *testing.T) {
 		wantErr(t, adopted.Release(t.Context()))
 		_, err := c.locker(observed).Adopt(t.Context(), text)
 		wantErr(t, err, fenlock.ErrLost)
-		want := fmt.Sprintf("[acquire ok release ok after 1s, %v left acquire ok release ok after 0s, %v left acquire the lock was lost]", validity, validity)
+		want := fmt.Sprintf(
+			"[acquire ok release ok after 1s, %v left acquire ok release ok after 0s, %v left acquire the lock was lost]",
+			validity, validity)
 		if got := fmt.Sprint(heard); got != want {
 			t.Errorf("heard %s\nwant  %s", got, want)
 		}

@@ -64,10 +64,12 @@ func TestNodeChangesAreToldOnce(t *testing.T) {
 		how  fault
 		want []string
 	}{
-		"down":                                 {down, []string{"node a is down: connection refused"}},
-		"hung":                                 {fault{hang: true}, []string{"node a is down: no answer within 500ms"}},
-		"mistyped":                             {fault{err: errors.New("a: lookup valky1: no such host")}, []string{"node a is down: lookup valky1: no such host"}},
-		"misconfigured":                        {fault{err: fmt.Errorf("a: %w: the password is wrong", node.ErrMisconfigured)}, []string{"node a is misconfigured: the password is wrong"}},
+		"down": {down, []string{"node a is down: connection refused"}},
+		"hung": {fault{hang: true}, []string{"node a is down: no answer within 500ms"}},
+		"mistyped": {fault{err: errors.New("a: lookup valky1: no such host")},
+			[]string{"node a is down: lookup valky1: no such host"}},
+		"misconfigured": {fault{err: fmt.Errorf("a: %w: the password is wrong",
+			node.ErrMisconfigured)}, []string{"node a is misconfigured: the password is wrong"}},
 		"a request that is refused for itself": {fault{err: fmt.Errorf("a: %w: the key is reserved", node.ErrInvalid)}, nil},
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -133,7 +135,8 @@ func TestAllNodesDownIsToldWhileAcquireWaits(t *testing.T) {
 			done <- err
 		}()
 		time.Sleep(time.Millisecond)
-		h.hears(t, "node a is down: connection refused", "node b is down: connection refused", "node c is down: connection refused")
+		h.hears(t, "node a is down: connection refused", "node b is down: connection refused",
+			"node c is down: connection refused")
 		time.Sleep(10 * time.Minute)
 		h.hears(t)
 		c.set(0, 3, allOps, fault{})

@@ -93,7 +93,8 @@ func TestLeadResigns(t *testing.T) {
 		c.wantLeases(0)
 		wantErr(t, leader.Lead(ctx, c.locker(), name, nil), context.Canceled)
 		lock := take(t, c.locker(), name)
-		wantErr(t, leader.Lead(t.Context(), c.locker(), name, nil, fenlock.WithWait(time.Second)), context.DeadlineExceeded, fenlock.ErrHeld)
+		wantErr(t, leader.Lead(t.Context(), c.locker(), name, nil, fenlock.WithWait(time.Second)), context.DeadlineExceeded,
+			fenlock.ErrHeld)
 		wantErr(t, lock.Release(t.Context()))
 		wantErr(t, leader.Lead(t.Context(), c.locker(), "", nil), fenlock.ErrInvalid)
 	})

@@ -452,7 +452,8 @@ func (k *Lock) errorOf(f *shell.Failure) error {
 	if f.Op == core.Extend && k.ctx == nil {
 		op = "adopt" // nothing else is extended before it is held
 	}
-	return &QuorumError{Op: op, Name: k.name, Nodes: n, Need: node.Quorum(n), Late: f.Reason == core.TooLate, Errors: k.nodeErrors(f)}
+	return &QuorumError{Op: op, Name: k.name, Nodes: n, Need: node.Quorum(n), Late: f.Reason == core.TooLate,
+		Errors: k.nodeErrors(f)}
 }
 
 func (k *Lock) nodeErrors(f *shell.Failure) (all []NodeError) {

@@ -40,7 +40,8 @@ func New(config Config) (*Locker, error) {
 	c := shell.Config{Env: world{config.Clock}, NodeTimeout: config.NodeTimeout, Bound: binds(config.Nodes),
 		Terms: shell.Terms{TTL: config.TTL, MaxHold: config.MaxHold, Label: config.Label},
 		CannotNotify: func(i int, err error) {
-			config.Logger.Warn("fenlock: a node cannot notify waiters, so they poll it", "node", config.Nodes[i].String(), "error", err)
+			config.Logger.Warn("fenlock: a node cannot notify waiters, so they poll it", "node", config.Nodes[i].String(),
+				"error", err)
 		}, HealthChanged: func(h shell.HealthChange) { healthChanged(&l.config, h) }}
 	if tell := config.Observer.Request; tell != nil {
 		c.Stopwatch = stopwatch
@@ -48,9 +49,10 @@ func New(config Config) (*Locker, error) {
 			tell(RequestEvent{Node: config.Nodes[peer].String(), Op: op.String(), Took: took, Status: a.Status, Err: err})
 		}
 	}
-	group := node.Group{Nodes: config.Nodes, MaxTTL: config.MaxTTL, New: config.NewServers, Warn: func(n node.Node, message string) {
-		config.Logger.Warn(message, "node", n.String())
-	}}
+	group := node.Group{Nodes: config.Nodes, MaxTTL: config.MaxTTL, New: config.NewServers,
+		Warn: func(n node.Node, message string) {
+			config.Logger.Warn(message, "node", n.String())
+		}}
 	for _, n := range config.Nodes {
 		if r, ok := n.Engine().(node.Rejoiner); ok {
 			if err := r.Join(group); err != nil {
@@ -60,7 +62,8 @@ func New(config Config) (*Locker, error) {
 		c.Peers = append(c.Peers, newPeer(n, &l.running))
 	}
 	if n := len(config.Nodes); n%2 == 0 {
-		config.Logger.Warn(fmt.Sprintf("fenlock: an even number of nodes: %d nodes work while %d answer, so they survive the loss of %d, as %d do",
+		config.Logger.Warn(fmt.Sprintf(
+			"fenlock: an even number of nodes: %d nodes work while %d answer, so they survive the loss of %d, as %d do",
 			n, node.Quorum(n), n-node.Quorum(n), n-1))
 	}
 	l.client = shell.NewClient(c)

@@ -23,7 +23,8 @@ func TestCheck(t *testing.T) {
 			if err := checks.Check(name, fenlock.WithMinHold(time.Second)); err != nil {
 				t.Error(err)
 			}
-			for _, err := range []error{checks.Check(""), checks.Check(name, nil), checks.Check(name, fenlock.WithMinHold(time.Hour))} {
+			for _, err := range []error{checks.Check(""), checks.Check(name, nil),
+				checks.Check(name, fenlock.WithMinHold(time.Hour))} {
 				if !errors.Is(err, fenlock.ErrInvalid) {
 					t.Errorf("%T: %v", checks, err)
 				}

@@ -42,7 +42,8 @@ func (s *Locks) Names() (names []string) {
 // Lock returns the lock of a name, nil if it is not one of them. To release it alone ends the
 // Context of all.
 func (s *Locks) Lock(name string) *Lock {
-	i, found := slices.BinarySearchFunc(s.locks, name, func(k *Lock, name string) int { return strings.Compare(k.name, name) })
+	i, found := slices.BinarySearchFunc(s.locks, name,
+		func(k *Lock, name string) int { return strings.Compare(k.name, name) })
 	if !found {
 		return nil
 	}

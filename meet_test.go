@@ -97,7 +97,8 @@ func TestBetweenMeetings(t *testing.T) {
 		var config fenlock.Config
 		for i := range 3 { // each node is another client's
 			node := memnode.New(fmt.Sprint("n", i))
-			alone := newLocker(t, fenlock.Config{Nodes: []fenlock.Node{&plainNode{node.Share()}}, Label: fmt.Sprint("machine ", i)})
+			alone := newLocker(t, fenlock.Config{Nodes: []fenlock.Node{&plainNode{node.Share()}},
+				Label: fmt.Sprint("machine ", i)})
 			if _, err := alone.TryAcquire(t.Context(), name); err != nil {
 				t.Fatal(err)
 			}

@@ -16,7 +16,8 @@ import (
 
 // Every context that tells of a lock, and another Locker of the same nodes.
 func TestEveryContextTellsWhatIsHeld(t *testing.T) {
-	for what, hold := range map[string]func(ctx context.Context, l *fenlock.Locker) (held context.Context, release func(context.Context) error, err error){
+	for what, hold := range map[string]func(ctx context.Context, l *fenlock.Locker) (held context.Context,
+		release func(context.Context) error, err error){
 		"Acquire": func(ctx context.Context, l *fenlock.Locker) (context.Context, func(context.Context) error, error) {
 			k, err := l.Acquire(ctx, name)
 			return k.Context(), k.Release, err
@@ -33,7 +34,8 @@ func TestEveryContextTellsWhatIsHeld(t *testing.T) {
 			k, err := l.AcquireAll(ctx, []string{"a", name})
 			return k.Context(), k.Release, err
 		},
-		"one of AcquireAll": func(ctx context.Context, l *fenlock.Locker) (context.Context, func(context.Context) error, error) {
+		"one of AcquireAll": func(ctx context.Context, l *fenlock.Locker) (context.Context, func(context.Context) error,
+			error) {
 			k, err := l.AcquireAll(ctx, []string{"a", name})
 			return k.Lock(name).Context(), k.Release, err
 		},
@@ -188,7 +190,8 @@ func TestNestedAndShared(t *testing.T) {
 		wantErr(t, err)
 		_, err = c.slots(t, 2).Acquire(second.Context()) // both are held
 		wantErr(t, err, fenlock.ErrNested)
-		_, err = c.slots(t, 2).Acquire(slot.Context(), fenlock.WithWait(time.Second)) // the second is another client's, for all that this context tells
+		// the second is another client's, for all that this context tells
+		_, err = c.slots(t, 2).Acquire(slot.Context(), fenlock.WithWait(time.Second))
 		wantErr(t, err, context.DeadlineExceeded)
 		wantErr(t, slot.Release(t.Context()))
 		wantErr(t, second.Release(t.Context()))
@@ -221,7 +224,8 @@ func TestPrintedContext(t *testing.T) {
 		lock := take(t, c.locker(), name)
 		child, cancel := context.WithCancel(lock.Context())
 		defer cancel()
-		if text := fmt.Sprint(child); !strings.Contains(text, "WithCancel.Held(lock(\""+name+"\")).WithCancel") || len(text) > 200 {
+		if text := fmt.Sprint(child); !strings.Contains(text, "WithCancel.Held(lock(\""+name+"\")).WithCancel") ||
+			len(text) > 200 {
 			t.Errorf("it prints as %s", text)
 		}
 		wantErr(t, lock.Release(t.Context()))

@@ -64,10 +64,12 @@ func TestNodesThatHang(t *testing.T) {
 				t.Errorf("it took %v, not %v", took, patience)
 			}
 			for i, want := range []struct{ name, err string }{
-				{"heeds", ""}, {"answers", "-"}, {"hangs", "no answer within " + patience.String()}, {"blind", "its engine cannot be looked at"},
+				{"heeds", ""}, {"answers", "-"}, {"hangs", "no answer within " + patience.String()},
+				{"blind", "its engine cannot be looked at"},
 			} {
 				info := all[i]
-				if info.Node != want.name || (want.err == "-") != (info.Err == nil) || info.Err != nil && !strings.Contains(info.Err.Error(), want.name+": "+want.err) {
+				if info.Node != want.name || (want.err == "-") != (info.Err == nil) ||
+					info.Err != nil && !strings.Contains(info.Err.Error(), want.name+": "+want.err) {
 					t.Errorf("%d: %+v; want %v", i, info, want)
 				}
 			}
@@ -86,10 +88,11 @@ func TestNodesGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		late := make(chan struct{})
 		defer close(late)
-		a, err := admin.New([]fenlock.Node{&looked{memnode.New("hangs"), func(context.Context, node.Look) (node.Examination, error) {
-			<-late
-			return node.Examination{}, nil
-		}}})
+		a, err := admin.New([]fenlock.Node{&looked{memnode.New("hangs"),
+			func(context.Context, node.Look) (node.Examination, error) {
+				<-late
+				return node.Examination{}, nil
+			}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -121,7 +124,9 @@ func TestNodesAdmitNobody(t *testing.T) {
 			t.Helper()
 			for i, info := range a.Nodes(t.Context()) {
 				e := info.Examination
-				if i > 0 && (info.Err != nil || !e.Admitted) || i == 0 && ((info.Err != nil) != down || e.Admitted != votes || e.Wait.Round(time.Second) != wait || (e.Why == "") != (down || votes)) {
+				if i > 0 && (info.Err != nil || !e.Admitted) ||
+					i == 0 && ((info.Err != nil) != down || e.Admitted != votes || e.Wait.Round(time.Second) != wait ||
+						(e.Why == "") != (down || votes)) {
 					t.Errorf("%s: node %d: %+v", when, i, info)
 				}
 			}

@@ -119,9 +119,13 @@ func (c *Config) choose(o shell.Options, given []Option) (shell.Options, error) 
 	}
 	switch {
 	case o.Terms.TTL < 4*c.NodeTimeout && !binds(c.Nodes):
-		return o, invalidf("the TTL is %v, at least four times Config.NodeTimeout, %v, is needed: a hung node could use up the lease", o.Terms.TTL, c.NodeTimeout)
+		return o, invalidf(
+			"the TTL is %v, at least four times Config.NodeTimeout, %v, is needed: a hung node could use up the lease",
+			o.Terms.TTL, c.NodeTimeout)
 	case o.Terms.AtLeast > c.MaxTTL:
-		return o, invalidf("the minimum hold is %v, longer than Config.MaxTTL, %v (all clients of the group must agree on MaxTTL)", o.Terms.AtLeast, c.MaxTTL)
+		return o, invalidf(
+			"the minimum hold is %v, longer than Config.MaxTTL, %v (all clients of the group must agree on MaxTTL)",
+			o.Terms.AtLeast, c.MaxTTL)
 	case o.Terms.MaxHold > 0 && o.Terms.AtLeast > o.Terms.MaxHold:
 		return o, invalidf("the minimum hold is %v, longer than the maximum hold, %v", o.Terms.AtLeast, o.Terms.MaxHold)
 	case o.Terms.MaxHold > 0 && o.Terms.MaxHold < o.Terms.TTL:

@@ -16,7 +16,8 @@ import (
 func TestOptions(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		l := c.locker()
-		short, err := l.Acquire(t.Context(), "short", fenlock.WithTTL(2*time.Second), fenlock.WithLabel("the short one"), fenlock.WithMaxHold(time.Minute))
+		short, err := l.Acquire(t.Context(), "short", fenlock.WithTTL(2*time.Second), fenlock.WithLabel("the short one"),
+			fenlock.WithMaxHold(time.Minute))
 		wantErr(t, err)
 		long, err := l.TryAcquire(t.Context(), "long", fenlock.WithTTL(30*time.Second), fenlock.WithMaxHold(-1))
 		wantErr(t, err)
@@ -115,7 +116,8 @@ func TestInvalidOptionsSendNothing(t *testing.T) {
 			"an option is nil":                       {nil},
 			"it must be longer than that":            {fenlock.WithMinHold(0)},
 			"hold is 31s, longer than Config.MaxTTL": {fenlock.WithMinHold(31 * time.Second)},
-			"longer than the maximum hold, 15s":      {fenlock.WithMaxHold(15 * time.Second), fenlock.WithMinHold(20 * time.Second)},
+			"longer than the maximum hold, 15s": {fenlock.WithMaxHold(15 * time.Second),
+				fenlock.WithMinHold(20 * time.Second)},
 		} {
 			_, err := l.Acquire(t.Context(), name, opts...)
 			wantErr(t, err, fenlock.ErrInvalid)
@@ -236,7 +238,8 @@ func TestMinHoldFails(t *testing.T) {
 
 		// Of several, none is kept that was not acquired, nor the others.
 		lock = take(t, l, "b")
-		_, err = l.AcquireAll(t.Context(), []string{name, "b"}, fenlock.WithMinHold(time.Minute), fenlock.WithWait(5*time.Second))
+		_, err = l.AcquireAll(t.Context(), []string{name, "b"}, fenlock.WithMinHold(time.Minute),
+			fenlock.WithWait(5*time.Second))
 		wantErr(t, err, fenlock.ErrHeld)
 		c.wantLeases(0)
 		wantErr(t, lock.Release(t.Context()))

@@ -13,7 +13,8 @@ import (
 
 // moving returns a process of each kind, and the clusters' name that moves.
 func moving(t *testing.T, s several, change ...func(*fenlock.Config)) (old, during, after *groups.Groups, name string) {
-	old, during, after = s.process(t, oldOnly[0], "", change...), s.process(t, both[0], both[1], change...), s.process(t, newOnly[0], "", change...)
+	old, during, after = s.process(t, oldOnly[0], "", change...), s.process(t, both[0], both[1], change...), s.process(t,
+		newOnly[0], "", change...)
 	return old, during, after, onThat(t, during, "b", "a")
 }
 
@@ -200,7 +201,8 @@ func TestTokenIsNotToldBeforeItIsRaised(t *testing.T) {
 		time.AfterFunc(time.Minute, func() { s["a"].set(0, 2, extend, fault{}) })
 		lock, err := during.Acquire(ctx, name)
 		wantErr(t, err)
-		if agreed := slices.DeleteFunc([]int{0, 1, 2}, func(i int) bool { return s["a"].lease(i, name).Register < lock.Token() }); len(agreed) < 2 {
+		if agreed := slices.DeleteFunc([]int{0, 1, 2},
+			func(i int) bool { return s["a"].lease(i, name).Register < lock.Token() }); len(agreed) < 2 {
 			t.Errorf("the nodes %v of a know of the token", agreed)
 		}
 		wantErr(t, lock.Release(ctx))

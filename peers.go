@@ -126,7 +126,8 @@ func healthChanged(c *Config, h shell.HealthChange) {
 	if change.Err == nil {
 		c.Logger.Info("fenlock: a node "+change.State.String()+" again", "node", change.Node, "state", change.State.String())
 	} else {
-		c.Logger.Warn("fenlock: a node "+change.State.String(), "node", change.Node, "state", change.State.String(), "error", change.reason())
+		c.Logger.Warn("fenlock: a node "+change.State.String(), "node", change.Node, "state", change.State.String(), "error",
+			change.reason())
 	}
 	if c.Observer.Node != nil {
 		c.Observer.Node(change)
@@ -134,4 +135,5 @@ func healthChanged(c *Config, h shell.HealthChange) {
 }
 
 // states are the shell's, in words of the API.
-var states = [...]NodeState{shell.Works: NodeWorks, shell.Down: NodeDown, shell.Late: NodeLate, shell.Out: NodeOut, shell.Misconfigured: NodeMisconfigured}
+var states = [...]NodeState{shell.Works: NodeWorks, shell.Down: NodeDown, shell.Late: NodeLate, shell.Out: NodeOut,
+	shell.Misconfigured: NodeMisconfigured}

@@ -293,7 +293,8 @@ func TestWaitersThatGaveUpUnheardPassTheirCallsOn(t *testing.T) {
 // What a node says of its queue is believed within bounds.
 func TestAbsurdAnswersDoNoHarm(t *testing.T) {
 	for _, absurd := range []node.Answer{
-		{Ahead: -1 << 40}, {Ahead: 1 << 60}, {Remaining: math.MaxInt64}, {Remaining: -1}, {Clock: math.MaxInt64}, {Clock: math.MinInt64},
+		{Ahead: -1 << 40}, {Ahead: 1 << 60}, {Remaining: math.MaxInt64}, {Remaining: -1}, {Clock: math.MaxInt64},
+		{Clock: math.MinInt64},
 	} {
 		bubble(t, 3, func(t *testing.T, c *cluster) {
 			lock := c.comes(c.queuer()).lock

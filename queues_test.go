@@ -195,7 +195,8 @@ func TestWhoGivesUpDuringAnAttemptLeaves(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		lock := c.comes(c.queuer()).lock
 		l := c.warm(c.queuer())
-		for _, late := range []fault{{request: 20 * time.Millisecond}, {reply: 20 * time.Millisecond}, {request: 20 * time.Millisecond, lost: true}} {
+		for _, late := range []fault{{request: 20 * time.Millisecond}, {reply: 20 * time.Millisecond},
+			{request: 20 * time.Millisecond, lost: true}} {
 			c.set(0, 3, acquire, late)
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 			b := c.comesUntil(ctx, l)

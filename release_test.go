@@ -40,9 +40,10 @@ func TestReleaseAfterLoss(t *testing.T) {
 	}
 	bubbles(t, 3, map[string]loss{
 		// Executed, but without an answer: the leases are longer then, the validity is not.
-		"validity": {func(c *cluster) { c.set(0, 3, extend, fault{lost: true}); time.Sleep(validity) }, fenlock.ErrLost, false},
-		"refused":  {func(c *cluster) { c.forced(0, 2, future); time.Sleep(third) }, fenlock.ErrLost, true},
-		"maximum":  {func(c *cluster) { time.Sleep(20 * time.Second) }, fenlock.ErrMaxHold, false},
+		"validity": {func(c *cluster) { c.set(0, 3, extend, fault{lost: true}); time.Sleep(validity) }, fenlock.ErrLost,
+			false},
+		"refused": {func(c *cluster) { c.forced(0, 2, future); time.Sleep(third) }, fenlock.ErrLost, true},
+		"maximum": {func(c *cluster) { time.Sleep(20 * time.Second) }, fenlock.ErrMaxHold, false},
 	}, func(t *testing.T, c *cluster, test loss) {
 		lock := c.held(maxHold(20 * time.Second))
 		test.lose(c)

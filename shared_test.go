@@ -137,7 +137,8 @@ func TestUpgradeIsAnError(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-		wantErr(t, leader.Lead(t.Context(), l, name, func(context.Context, fence.Token) error { return nil }, fenlock.WithShared()), fenlock.ErrInvalid)
+		wantErr(t, leader.Lead(t.Context(), l, name, func(context.Context, fence.Token) error { return nil },
+			fenlock.WithShared()), fenlock.ErrInvalid)
 	})
 }
 

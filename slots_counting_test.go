@@ -14,7 +14,8 @@ func TestCountingHoldersAdmitsTooMany(t *testing.T) {
 	// Each node admits the first three that come, and a client that a majority admits is a holder.
 	// Five nodes admit fifteen times, which is enough for five majorities.
 	holders := 0
-	arrivals := [5]counting{{"A", "B", "C", "D", "E"}, {"B", "C", "D", "E", "A"}, {"C", "D", "E", "A", "B"}, {"D", "E", "A", "B", "C"}, {"E", "A", "B", "C", "D"}}
+	arrivals := [5]counting{{"A", "B", "C", "D", "E"}, {"B", "C", "D", "E", "A"}, {"C", "D", "E", "A", "B"},
+		{"D", "E", "A", "B", "C"}, {"E", "A", "B", "C", "D"}}
 	for _, who := range []string{"A", "B", "C", "D", "E"} {
 		admitted := 0
 		for _, node := range arrivals {

@@ -32,7 +32,8 @@ func TestSlotsGivenUp(t *testing.T) {
 		if _, err = c.slots(t, 1).Acquire(ctx); !errors.Is(err, context.Canceled) {
 			t.Errorf("%v", err)
 		}
-		if _, err = c.slots(t, 1).TryAcquire(t.Context()); !errors.Is(err, fenlock.ErrHeld) || !strings.Contains(err.Error(), "none of the 1 slots") {
+		if _, err = c.slots(t, 1).TryAcquire(t.Context()); !errors.Is(err, fenlock.ErrHeld) ||
+			!strings.Contains(err.Error(), "none of the 1 slots") {
 			t.Errorf("%v", err)
 		}
 		slot.Release(t.Context())

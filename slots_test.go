@@ -398,7 +398,8 @@ func TestSlotsInvalid(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		l := c.queuer()
 		for _, n := range []int{-1, 0, fenlock.MaxSlots + 1} {
-			if _, err := l.Slots(name, n); !errors.Is(err, fenlock.ErrInvalid) || !strings.Contains(err.Error(), strconv.Itoa(n)) {
+			if _, err := l.Slots(name, n); !errors.Is(err, fenlock.ErrInvalid) ||
+				!strings.Contains(err.Error(), strconv.Itoa(n)) {
 				t.Errorf("%d slots: %v", n, err)
 			}
 		}

@@ -58,11 +58,13 @@ func (s spread) acquire(ctx context.Context, name string, opts []Option, waits b
 	return p.one(ctx, name, waits)
 }
 
-func (s spread) Do(ctx context.Context, name string, work func(ctx context.Context, token fence.Token) error, opts ...Option) error {
+func (s spread) Do(ctx context.Context, name string, work func(ctx context.Context, token fence.Token) error,
+	opts ...Option) error {
 	return do(ctx, s.Acquire, name, work, opts)
 }
 
-func (s spread) Lock(ctx context.Context, name string, opts ...Option) (held context.Context, release func(), err error) {
+func (s spread) Lock(ctx context.Context, name string, opts ...Option) (held context.Context, release func(),
+	err error) {
 	return lockFor(ctx, s.Acquire, name, opts)
 }
 

@@ -35,7 +35,8 @@ func (n *tickNode) start(r node.Request, call node.Call) {
 }
 
 // crowd acquires locks one after the other, and returns when each was.
-func crowd(t *testing.T, size int, gap time.Duration) (n *tickNode, l *fenlock.Locker, locks []*fenlock.Lock, at []time.Time) {
+func crowd(t *testing.T, size int, gap time.Duration) (n *tickNode, l *fenlock.Locker, locks []*fenlock.Lock,
+	at []time.Time) {
 	t.Helper()
 	n = &tickNode{extended: map[string]time.Time{}, times: map[time.Time]int{}}
 	nodes := []fenlock.Node{ordered{memnode.New("a node"), n.start}}

@@ -91,7 +91,8 @@ func heard(token fence.Token, said []seen) bool {
 }
 
 // see asks all nodes about a lease, and for more.
-func (a *Admin) see(ctx context.Context, op, name string, enough func([]seen) bool, more func(context.Context, node.Admin, *seen) error) ([]seen, error) {
+func (a *Admin) see(ctx context.Context, op, name string, enough func([]seen) bool,
+	more func(context.Context, node.Admin, *seen) error) ([]seen, error) {
 	flat := func(all []said[seen]) (flat []seen) {
 		for _, s := range all {
 			s.value.err = s.err
@@ -99,16 +100,17 @@ func (a *Admin) see(ctx context.Context, op, name string, enough func([]seen) bo
 		}
 		return flat
 	}
-	all := ask(ctx, a, a.all(), func(all []said[seen]) bool { return enough != nil && enough(flat(all)) }, func(ctx context.Context, i int) (s seen, err error) {
-		admin, err := a.admin(i)
-		if err != nil {
-			return s, err
-		}
-		if s.lease, err = admin.Inspect(ctx, name); err != nil {
-			return s, err
-		}
-		return s, more(ctx, admin, &s)
-	})
+	all := ask(ctx, a, a.all(), func(all []said[seen]) bool { return enough != nil && enough(flat(all)) },
+		func(ctx context.Context, i int) (s seen, err error) {
+			admin, err := a.admin(i)
+			if err != nil {
+				return s, err
+			}
+			if s.lease, err = admin.Inspect(ctx, name); err != nil {
+				return s, err
+			}
+			return s, more(ctx, admin, &s)
+		})
 	return flat(all), a.missing(ctx, op, name, failures(all))
 }
 
@@ -172,7 +174,8 @@ func (a *Admin) all() (all []int) {
 // or when a majority of the group has and the others were waited for. It waits for a little if
 // enough, which may be nil, is true, otherwise for the grace. A node that was not asked has said
 // nothing, without an error.
-func ask[T any](ctx context.Context, a *Admin, which []int, enough func([]said[T]) bool, f func(ctx context.Context, i int) (T, error)) []said[T] {
+func ask[T any](ctx context.Context, a *Admin, which []int, enough func([]said[T]) bool,
+	f func(ctx context.Context, i int) (T, error)) []said[T] {
 	inner, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	all := make([]said[T], len(a.nodes))

@@ -121,7 +121,9 @@ func (a *Admin) force(ctx context.Context, i int, name string, floor fence.Token
 	case answer.Status != node.Granted:
 		return 0, fmt.Errorf("%s: unexpected answer: %v", a.names[i], answer.Status)
 	case answer.Register > node.MaxRegister:
-		return 0, fmt.Errorf("%s: %w: it answers with the number %d, which fenlock has not made: its register was changed by hand", a.names[i], fenlock.ErrMisconfigured, answer.Register)
+		return 0, fmt.Errorf(
+			"%s: %w: it answers with the number %d, which fenlock has not made: its register was changed by hand", a.names[i],
+			fenlock.ErrMisconfigured, answer.Register)
 	}
 	return answer.Register, nil
 }

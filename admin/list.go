@@ -39,9 +39,11 @@ func (a *Admin) List(ctx context.Context, prefix, after string, limit int) (Page
 // ListMatching is List of the names for which match returns true. One look through the
 // nodes fills a page, however few of the names match. Match is not called concurrently; nil
 // matches all.
-func (a *Admin) ListMatching(ctx context.Context, prefix string, match func(name string) bool, after string, limit int) (Page, error) {
+func (a *Admin) ListMatching(ctx context.Context, prefix string, match func(name string) bool, after string,
+	limit int) (Page, error) {
 	limit = min(cmp.Or(max(limit, 0), 100), MaxPage)
-	c := collection{after: after, match: match, limit: limit, nodes: len(a.nodes), byName: map[string][]seen{}, out: make([]bool, len(a.nodes))}
+	c := collection{after: after, match: match, limit: limit, nodes: len(a.nodes), byName: map[string][]seen{},
+		out: make([]bool, len(a.nodes))}
 	failed := a.collect(ctx, prefix, &c)
 	names, more := c.names()
 	a.count(ctx, names, c.byName, failed)

@@ -145,7 +145,8 @@ func judge(name string, names []string, said []seen) LockInfo {
 	for i, s := range said {
 		v := Vote{Node: names[i], Out: s.err == nil && s.lease.Out, Err: s.err}
 		if s.err == nil && s.lease.Leased {
-			v.Leased, v.Reserved, v.Label, v.Since, v.Left = true, s.lease.Reserved, s.lease.Label, s.lease.Since, s.lease.Remaining
+			v.Leased, v.Reserved, v.Label, v.Since, v.Left = true, s.lease.Reserved, s.lease.Label, s.lease.Since,
+				s.lease.Remaining
 			v.Holds = votes[most] > 0 && s.lease.Holder == most && !s.lease.Reserved
 		}
 		l.Votes = append(l.Votes, v)

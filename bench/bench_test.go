@@ -202,7 +202,8 @@ func program(t *testing.T, script string) string {
 
 func TestFlags(t *testing.T) {
 	for _, args := range [][]string{
-		{"-figures", "cycle,nosuch"}, {"-figures", "cycle", "-plot", "x.svg"}, {"-with", "fenlock,nosuch"}, {"cycle"}, {"-old", "x"},
+		{"-figures", "cycle,nosuch"}, {"-figures", "cycle", "-plot", "x.svg"}, {"-with", "fenlock,nosuch"}, {"cycle"},
+		{"-old", "x"},
 	} {
 		if err := run(bounded(t), args, &strings.Builder{}); err == nil {
 			t.Errorf("%q: no error", args)

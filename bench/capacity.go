@@ -59,7 +59,8 @@ func measureCapacity(ctx context.Context, b *bench, locks []string, length time.
 	}
 	cycles := time.Duration(run.rate * length.Seconds())
 	n := time.Duration(len(b.servers))
-	return capacityPoint{len(b.servers), time.Duration(float64(time.Second) / run.rate), (client2 - client) / cycles, (servers2 - servers) / cycles / n}, nil
+	return capacityPoint{len(b.servers), time.Duration(float64(time.Second) / run.rate), (client2 - client) / cycles,
+		(servers2 - servers) / cycles / n}, nil
 }
 
 // line is the client's work as a + b × nodes, by the first point and the last.
@@ -74,14 +75,17 @@ func (r *capacityResult) line() (a, perNode time.Duration) {
 
 func (r *capacityResult) report(b *bench) *table {
 	t := &table{
-		title: fmt.Sprintf("capacity: what acquire and release cost in CPU time, with %d lockers that have a name each (fenlock only)", r.lockers),
+		title: fmt.Sprintf(
+			"capacity: what acquire and release cost in CPU time, with %d lockers that have a name each (fenlock only)",
+			r.lockers),
 		method: fmt.Sprintf("%v each; getrusage of this process, and used_cpu of the servers; the client by the formula is a line through its first and its last row",
 			b.size.load*time.Duration(b.size.loads)/4),
 		header: []string{"nodes", "per cycle", "client", "by the formula", "each server"},
 	}
 	a, perNode := r.line()
 	for _, p := range r.points {
-		t.row(fmt.Sprint(p.nodes), micros(p.wall), micros(p.client), micros(a+perNode*time.Duration(p.nodes)), micros(p.server))
+		t.row(fmt.Sprint(p.nodes), micros(p.wall), micros(p.client), micros(a+perNode*time.Duration(p.nodes)),
+			micros(p.server))
 	}
 	t.note("client: %s + %s for each node", micros(a), micros(perNode))
 	return t

@@ -37,7 +37,8 @@ func buildPrograms(ctx context.Context) (p programs, err error) {
 	}
 	in := func(name string) string { return filepath.Join(p.folder, name) }
 	p.fenlock, p.floor, p.hello = in("fenlock"), in("starts"), in("hello")
-	for output, source := range map[string]string{p.fenlock: commandPackage, p.floor: floorPackage, p.hello: helloPackage} {
+	for output, source := range map[string]string{p.fenlock: commandPackage, p.floor: floorPackage,
+		p.hello: helloPackage} {
 		build := exec.CommandContext(ctx, "go", "build", "-ldflags=-s -w", "-o", output, source)
 		build.Env = append(os.Environ(), "CGO_ENABLED=0") // as make build
 		if text, err := build.CombinedOutput(); err != nil {

@@ -13,22 +13,28 @@ import (
 )
 
 var (
-	fenlocks    = contender{"fenlock", "majority of the servers, with fencing tokens", openFenlock}
-	redsyncs    = contender{"redsync", "majority of the servers, over go-redis with its defaults; default options, except for the TTL and that it never gives up", openRedsync}
-	redsyncs2   = contender{"redsync/valkey-go", "the same over valkey-go with its defaults, one client per server", openRedsyncValkey}
-	etcds       = contender{"etcd", "concurrency.Mutex, one session per client; as many members as the others have servers, --unsafe-no-fsync, since no other server persists either", openEtcd}
-	redislocks  = contender{"redislock", "one key on ONE server, over go-redis with its defaults; cannot wait", openRedislock}
-	floors      = contender{"floor", "no lock: fenlock's scripts on raw sockets; an answer is a majority's", openFloor(majority)}
+	fenlocks  = contender{"fenlock", "majority of the servers, with fencing tokens", openFenlock}
+	redsyncs  = contender{"redsync", "majority of the servers, over go-redis with its defaults; default options, except for the TTL and that it never gives up", openRedsync}
+	redsyncs2 = contender{"redsync/valkey-go", "the same over valkey-go with its defaults, one client per server",
+		openRedsyncValkey}
+	etcds      = contender{"etcd", "concurrency.Mutex, one session per client; as many members as the others have servers, --unsafe-no-fsync, since no other server persists either", openEtcd}
+	redislocks = contender{"redislock", "one key on ONE server, over go-redis with its defaults; cannot wait",
+		openRedislock}
+	floors = contender{"floor", "no lock: fenlock's scripts on raw sockets; an answer is a majority's",
+		openFloor(majority)}
 	floorsOfAll = contender{"floor/all", "the same; an answer is all servers'", openFloor(all)}
 	// One client of valkeylock is connected to one server (or cluster), and its majority is one of
 	// keys there. If that server is gone, so is the lock.
-	valkeylocks   = contender{"valkeylock", "majority of 3 keys on ONE server, a weaker thing; its default, with NoLoopTracking", openValkeylock(2)}
-	valkeylockOne = contender{"valkeylock/1", "one key on ONE server, as its documentation advises for one", openValkeylock(1)}
+	valkeylocks = contender{"valkeylock",
+		"majority of 3 keys on ONE server, a weaker thing; its default, with NoLoopTracking", openValkeylock(2)}
+	valkeylockOne = contender{"valkeylock/1", "one key on ONE server, as its documentation advises for one",
+		openValkeylock(1)}
 )
 
 var (
 	// entrants is all that are measured, in the order of the tables.
-	entrants = []contender{fenlocks, redsyncs, redsyncs2, etcds, valkeylocks, valkeylockOne, redislocks, floors, floorsOfAll}
+	entrants = []contender{fenlocks, redsyncs, redsyncs2, etcds, valkeylocks, valkeylockOne, redislocks, floors,
+		floorsOfAll}
 	// patient can wait for a lock that another client has. Redsync polls, whatever it is
 	// connected with.
 	patient = []contender{fenlocks, redsyncs}

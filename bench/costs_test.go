@@ -63,7 +63,8 @@ func TestCosts(t *testing.T) {
 	t.Run("groups", func(t *testing.T) {
 		r, _ := measure(ctx, t, b, runGroups, ourselves, 2*len(groupCounts))
 		for _, row := range r.rows {
-			if len(row.rates) != b.size.loads || len(row.client) != b.size.loads || slices.Min(row.rates) <= 0 || slices.Min(row.client) <= 0 {
+			if len(row.rates) != b.size.loads || len(row.client) != b.size.loads || slices.Min(row.rates) <= 0 ||
+				slices.Min(row.client) <= 0 {
 				t.Errorf("%+v", row)
 			}
 		}
@@ -76,13 +77,15 @@ func TestCosts(t *testing.T) {
 	})
 	t.Run("held", func(t *testing.T) {
 		r, _ := measure(ctx, t, b, runHeld, ourselves, 1)
-		if r.Locks != b.size.held || r.Nodes != 5 || r.TTL != b.ttl || r.Length < b.size.hold || r.CPU <= 0 || r.Server <= 0 || r.Goroutines <= 0 {
+		if r.Locks != b.size.held || r.Nodes != 5 || r.TTL != b.ttl || r.Length < b.size.hold || r.CPU <= 0 ||
+			r.Server <= 0 || r.Goroutines <= 0 {
 			t.Errorf("%+v", r)
 		}
 	})
 	t.Run("memory", func(t *testing.T) {
 		r, _ := measure(ctx, t, b, runMemory, ourselves, 5)
-		if r.names != b.size.names || len(r.before) != 5 || len(r.after) != 5 || slices.Min(r.before) <= 0 || slices.Min(r.after) <= 0 {
+		if r.names != b.size.names || len(r.before) != 5 || len(r.after) != 5 || slices.Min(r.before) <= 0 ||
+			slices.Min(r.after) <= 0 {
 			t.Errorf("%+v", r)
 		}
 	})
@@ -135,7 +138,8 @@ func TestCosts(t *testing.T) {
 	})
 	t.Run("killed", func(t *testing.T) {
 		r, _ := measure(ctx, t, b, runKilled, ourselves, 2)
-		if len(r.fenlock) != b.size.starts || len(r.flock) != b.size.starts || min(slices.Min(r.fenlock), slices.Min(r.flock)) <= 0 {
+		if len(r.fenlock) != b.size.starts || len(r.flock) != b.size.starts ||
+			min(slices.Min(r.fenlock), slices.Min(r.flock)) <= 0 {
 			t.Errorf("%+v", r)
 		}
 	})
@@ -143,7 +147,8 @@ func TestCosts(t *testing.T) {
 		r, _ := measure(ctx, t, b, runCommand, ourselves, 6)
 		if len(r.fenlock) != b.size.starts || len(r.flock) != b.size.starts || len(r.floor) != b.size.starts ||
 			len(r.version) != b.size.starts || len(r.hello) != b.size.starts ||
-			min(slices.Min(r.fenlock), slices.Min(r.flock), slices.Min(r.floor), slices.Min(r.version), slices.Min(r.hello)) <= 0 {
+			min(slices.Min(r.fenlock), slices.Min(r.flock), slices.Min(r.floor), slices.Min(r.version),
+				slices.Min(r.hello)) <= 0 {
 			t.Errorf("%+v", r)
 		}
 	})
@@ -197,7 +202,8 @@ func TestLoadCountsCycles(t *testing.T) {
 	if run.failures != calls/3 || lock.acquired != calls-run.failures || run.hung != 0 {
 		t.Errorf("%+v, and %d acquisitions in %d calls", run, lock.acquired, calls)
 	}
-	if least := float64(lock.acquired) / time.Since(start).Seconds(); run.rate < least || run.rate > float64(lock.acquired)/0.05 {
+	if least := float64(lock.acquired) / time.Since(start).Seconds(); run.rate < least ||
+		run.rate > float64(lock.acquired)/0.05 {
 		t.Errorf("%v cycles per second, want at least %v and at most %v", run.rate, least, float64(lock.acquired)/0.05)
 	}
 	if _, err := measureLoad(t.Context(), failing(1), []string{"x"}, time.Minute); err == nil {
@@ -216,13 +222,16 @@ func TestLoadOfALockThatHangs(t *testing.T) {
 		time.Sleep(time.Millisecond)
 		return func() error { return nil }, nil
 	}, end: func() {}}
-	r, err := runThroughput(t.Context(), &bench{giveUp: time.Minute, started: make([]*testserver.Server, 1), size: size{loads: 1, load: 10 * time.Millisecond}},
+	r, err := runThroughput(t.Context(),
+		&bench{giveUp: time.Minute, started: make([]*testserver.Server, 1),
+			size: size{loads: 1, load: 10 * time.Millisecond}},
 		[]contender{{name: "fenlock", open: func(*bench) (client, error) { return lock, nil }}}, nil, setting{1, 2})
 	if err != nil {
 		t.Fatal(err)
 	}
 	table := r.nodesTable(tiny(time.Minute))
-	if r.hung["fenlock"] != 1 || len(r.rates["fenlock"][0]) != 1 || !strings.Contains(strings.Join(table.notes, "\n"), "a locker hung") {
+	if r.hung["fenlock"] != 1 || len(r.rates["fenlock"][0]) != 1 ||
+		!strings.Contains(strings.Join(table.notes, "\n"), "a locker hung") {
 		t.Errorf("%+v, with the notes %q", r, table.notes)
 	}
 }
@@ -232,7 +241,8 @@ func TestLoadOfALockThatHangs(t *testing.T) {
 func TestWhatFiguresSay(t *testing.T) {
 	b := tiny(time.Minute)
 	trips := &roundtripsResult{cycles: 10000, more: []int{-500, 11, 0}}
-	if notes := strings.Join(trips.report(b).notes, "\n"); trips.once() != 0.9989 || !strings.Contains(notes, "99.890 %") || !strings.Contains(notes, "server 1 was behind") {
+	if notes := strings.Join(trips.report(b).notes, "\n"); trips.once() != 0.9989 ||
+		!strings.Contains(notes, "99.890 %") || !strings.Contains(notes, "server 1 was behind") {
 		t.Errorf("%v, with the notes %q", trips.once(), notes)
 	}
 	idle := &idleResult{lockers: 3, waiters: 6, length: time.Second, early: 1}

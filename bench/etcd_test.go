@@ -17,7 +17,8 @@ func TestEtcd(t *testing.T) {
 	b := tiny(20 * time.Second)
 	b.started = make([]*testserver.Server, 1) // no request reaches it
 	b.servers = b.started
-	if who := b.present(rivals); len(who) != len(rivals)-1 || slices.ContainsFunc(who, func(c contender) bool { return c.name == "etcd" }) {
+	if who := b.present(rivals); len(who) != len(rivals)-1 ||
+		slices.ContainsFunc(who, func(c contender) bool { return c.name == "etcd" }) {
 		t.Errorf("without etcd there are %d of %d rivals", len(who), len(rivals))
 	}
 	b.etcd = &etcd{t: t, clusters: map[int]*testserver.Etcd{}}
@@ -73,7 +74,8 @@ func testEtcdExcludes(ctx context.Context, t *testing.T, b *bench) {
 	short, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
 	defer cancel()
 	start := time.Now()
-	if _, err := clients[1].acquire(short, "x"); !errors.Is(err, context.DeadlineExceeded) || time.Since(start) > 20*time.Second {
+	if _, err := clients[1].acquire(short, "x"); !errors.Is(err, context.DeadlineExceeded) ||
+		time.Since(start) > 20*time.Second {
 		t.Errorf("the other client's acquire: %v after %v", err, time.Since(start))
 	}
 	if err := release(); err != nil {

@@ -76,7 +76,8 @@ func tiny(giveUp time.Duration) *bench {
 		lockers: 3, perLocker: 2, settle: 300 * time.Millisecond, idle: time.Second,
 		loads: 2, load: 30 * time.Millisecond, crowds: []int{1, 64}, crowd: 4, nodes: []int{1, 6},
 		trips: 60, tripNames: 10, held: 30, hold: 300 * time.Millisecond, names: 100,
-		delay: 60 * time.Millisecond, slows: 2, slow: 2, networks: 2, network: 3, starts: 2, herds: []int{5}, herd: 4, stampedes: 2, changes: 3,
+		delay: 60 * time.Millisecond, slows: 2, slow: 2, networks: 2, network: 3, starts: 2, herds: []int{5}, herd: 4,
+		stampedes: 2, changes: 3,
 	}}
 }
 
@@ -96,7 +97,8 @@ func TestLineCountsInversions(t *testing.T) {
 		}
 		total, inverted, finished := r.summary("fenlock")
 		if finished != 2 || inverted != 2*test.want {
-			t.Errorf("newest first %v: %d inversions in %d rounds, want %d in 2", test.lock.newestFirst, inverted, finished, 2*test.want)
+			t.Errorf("newest first %v: %d inversions in %d rounds, want %d in 2", test.lock.newestFirst, inverted, finished,
+				2*test.want)
 		}
 		if total < 5*lineHold {
 			t.Errorf("five waiters held the lock for %v each, all of them for %v", lineHold, total)
@@ -148,7 +150,8 @@ func TestAClientThatHangs(t *testing.T) {
 		}
 		return clients[len(clients)-1], nil
 	}}
-	if opened, err := openAll(t.Context(), b, late, 1); err != nil || len(opened) != 1 || opened[0] != clients[openTries-1] {
+	if opened, err := openAll(t.Context(), b, late, 1); err != nil || len(opened) != 1 ||
+		opened[0] != clients[openTries-1] {
 		t.Errorf("%v, %v; want the client of try %d", opened, err, openTries)
 	}
 	never := contender{name: "never", open: func(*bench) (client, error) { return hung(), nil }}
@@ -172,7 +175,8 @@ func TestAClientThatHangs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(r.samples["fenlock"]) != b.size.rounds || len(r.samples["forgets"]) != 0 || !r.gaveUp["forgets"] || r.gaveUp["fenlock"] {
+	if len(r.samples["fenlock"]) != b.size.rounds || len(r.samples["forgets"]) != 0 || !r.gaveUp["forgets"] ||
+		r.gaveUp["fenlock"] {
 		t.Errorf("%+v", r)
 	}
 	if notes := strings.Join(r.report(b).notes, "\n"); !strings.Contains(notes, "forgets: hung in round 1") {

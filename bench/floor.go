@@ -55,13 +55,15 @@ func openFloor(need func(n int) int) func(b *bench) (client, error) {
 			return nil, err
 		}
 		for _, server := range b.servers {
-			server.Do("HSET", floorRegisters, "admitted", floorMark, "format", testserver.Format, "maxttl", strconv.FormatInt(b.ttl.Milliseconds(), 10))
+			server.Do("HSET", floorRegisters, "admitted", floorMark, "format", testserver.Format, "maxttl",
+				strconv.FormatInt(b.ttl.Milliseconds(), 10))
 		}
 		p, err := newPipeline(addresses, need(len(addresses)))
 		if err != nil {
 			return nil, err
 		}
-		return &floorClient{pipeline: p, sketches: s, known: known, prefix: fmt.Sprintf("floor:%08x:", rand.Uint32()), names: map[string]*floorName{}}, nil
+		return &floorClient{pipeline: p, sketches: s, known: known, prefix: fmt.Sprintf("floor:%08x:", rand.Uint32()),
+			names: map[string]*floorName{}}, nil
 	}
 }
 

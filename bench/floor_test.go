@@ -177,7 +177,8 @@ func TestMonitor(t *testing.T) {
 		client.Answers(`SET bench:sketch:2 "a\r\n\"] \\\x00\xff" PX 5`, "+OK")
 		client.Answers(`EVAL "return redis.call('GET', 'x')" 0`, "$-1")
 		got, err := m.heard()
-		want := [][]string{{"SET", "bench:sketch:2", "a\r\n\"] \\\x00\xff", "PX", "5"}, {"EVAL", "return redis.call('GET', 'x')", "0"}}
+		want := [][]string{{"SET", "bench:sketch:2", "a\r\n\"] \\\x00\xff", "PX", "5"},
+			{"EVAL", "return redis.call('GET', 'x')", "0"}}
 		if m.client == "" || err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("%q, %v; want %q", got, err, want)
 		}
@@ -203,7 +204,8 @@ func TestSketch(t *testing.T) {
 		t.Errorf("%q is where the proposal should be", got)
 	}
 	want := "*10\r\n"
-	for _, word := range []string{"EVALSHA", "abc", "3", "p:x", "registers", "line:x", "me", "10000", stripe("x"), words[9]} {
+	for _, word := range []string{"EVALSHA", "abc", "3", "p:x", "registers", "line:x", "me", "10000", stripe("x"),
+		words[9]} {
 		want += fmt.Sprintf("$%d\r\n%s\r\n", len(word), word)
 	}
 	if string(command) != want {

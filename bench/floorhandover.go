@@ -41,7 +41,8 @@ func openFloorHandover(b *bench, channel, next string) (*floorHandover, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &floorHandover{pipeline: p, call: p.newCall(), heard: make(chan told, 2*len(addresses)), done: make(chan struct{})}
+	f := &floorHandover{pipeline: p, call: p.newCall(), heard: make(chan told, 2*len(addresses)),
+		done: make(chan struct{})}
 	var sha string
 	for i, s := range b.servers {
 		sha = fmt.Sprint(s.Do("SCRIPT", "LOAD", floorRelease))

@@ -73,8 +73,9 @@ func newFloorTurns(f *floorHandover, b *bench, number int) *floorTurns {
 	}
 	return &floorTurns{
 		floorHandover: f,
-		enqueue:       encode("EVALSHA", sha, "1", "floor:queue", fmt.Sprint(time.Now().UnixMicro()), fmt.Sprintf("%032d:%d", number, number)),
-		told:          make([]int, len(f.conns)),
+		enqueue: encode("EVALSHA", sha, "1", "floor:queue", fmt.Sprint(time.Now().UnixMicro()),
+			fmt.Sprintf("%032d:%d", number, number)),
+		told: make([]int, len(f.conns)),
 	}
 }
 

@@ -118,15 +118,19 @@ func openGroups(nodes int) func(b *bench) (client, error) {
 
 func (r *groupsResult) report(b *bench) *table {
 	t := &table{
-		title: fmt.Sprintf("groups: acquire + release per second, with %d lockers for each group, that have a name each (fenlock only)", r.lockers),
+		title: fmt.Sprintf(
+			"groups: acquire + release per second, with %d lockers for each group, that have a name each (fenlock only)",
+			r.lockers),
 		method: fmt.Sprintf("%d rounds of %v, in turns; × is the median of the ratios to one group in the same round, and in brackets the 10th and 90th percentile; CPU time per cycle, medians: getrusage of this process, used_cpu of the servers",
 			r.rounds, r.length),
 		header: []string{"nodes", "groups", "per second", "× one group", "client", "each server", "× one group"},
 	}
 	for i, row := range r.rows {
 		one := r.rows[i-i%len(groupCounts)]
-		t.row(fmt.Sprint(row.nodes), fmt.Sprint(row.groups), fmt.Sprintf("%.0f", median(row.rates)), spread(ratios(row.rates, one.rates)),
-			fmt.Sprintf("%.0f µs", median(row.client)), fmt.Sprintf("%.1f µs", median(row.server)), spread(ratios(row.server, one.server)))
+		t.row(fmt.Sprint(row.nodes), fmt.Sprint(row.groups), fmt.Sprintf("%.0f", median(row.rates)),
+			spread(ratios(row.rates, one.rates)),
+			fmt.Sprintf("%.0f µs", median(row.client)), fmt.Sprintf("%.1f µs", median(row.server)),
+			spread(ratios(row.server, one.server)))
 	}
 	t.note("The servers and the client share this machine's cores, and the work of a cycle is the same on any number of")
 	t.note("groups: with few cores the rate cannot grow. That each server's share falls is what lets it grow where each has its own.")

@@ -144,7 +144,8 @@ func (r *handoverResult) report(b *bench) *table {
 	for _, c := range []struct {
 		when                        string
 		ours, cycle, acquire, floor time.Duration
-	}{{"", ours, median(r.cycles), median(r.acquires), median(r.floors)}, {"busy ", oursBusy, median(r.busyCycles), median(r.busyAcquires), median(r.busyFloors)}} {
+	}{{"", ours, median(r.cycles), median(r.acquires), median(r.floors)},
+		{"busy ", oursBusy, median(r.busyCycles), median(r.busyAcquires), median(r.busyFloors)}} {
 		t.note("fenlock's %smedian is %s of its cycle after a pause of the same length (%s); the acquire of that cycle, one round trip, is %s of it; the floor, a script that writes a lease and publishes, on raw sockets, takes %s",
 			c.when, ratio(c.ours, c.cycle), micros(c.cycle), ratio(c.acquire, c.cycle), micros(c.floor))
 	}

@@ -139,7 +139,8 @@ func (task heldTask) do(ctx context.Context, parent *json.Encoder) error {
 	}
 	start, cpu := time.Now(), cpuTime()
 	time.Sleep(task.Count)
-	r := &heldResult{Locks: task.Locks, Nodes: len(task.URLs), TTL: task.TTL, Length: time.Since(start), CPU: cpuTime() - cpu}
+	r := &heldResult{Locks: task.Locks, Nodes: len(task.URLs), TTL: task.TTL, Length: time.Since(start),
+		CPU: cpuTime() - cpu}
 	r.Goroutines = runtime.NumGoroutine()
 	r.Memory = inUse() - before
 	for _, lock := range locks {
@@ -189,11 +190,14 @@ func (r *heldResult) report(b *bench) *table {
 		title: fmt.Sprintf("held: %d locks held and extended by one process on %d nodes (fenlock only)", r.Locks, r.Nodes),
 		method: fmt.Sprintf("TTL %v; CPU of a child process (getrusage), and of each server (used_cpu), in %v, beginning a TTL after the last acquisition; memory is heap and stacks in use, beyond those before the locks",
 			r.TTL, r.Length.Round(time.Millisecond)),
-		header: []string{"locks", "CPU of a core", "each server", "CPU per lock and TTL", "memory per lock", "goroutines", "lost"},
+		header: []string{"locks", "CPU of a core", "each server", "CPU per lock and TTL", "memory per lock", "goroutines",
+			"lost"},
 	}
 	cpu := r.CPU.Seconds() / r.Length.Seconds()
 	perLock := float64(r.Memory) / float64(r.Locks)
-	t.row(fmt.Sprint(r.Locks), fmt.Sprintf("%.1f %%", 100*cpu), fmt.Sprintf("%.1f %%", 100*r.Server.Seconds()/r.Length.Seconds()), micros(time.Duration(cpu*float64(r.TTL)/float64(r.Locks))),
+	t.row(fmt.Sprint(r.Locks), fmt.Sprintf("%.1f %%", 100*cpu),
+		fmt.Sprintf("%.1f %%", 100*r.Server.Seconds()/r.Length.Seconds()),
+		micros(time.Duration(cpu*float64(r.TTL)/float64(r.Locks))),
 		fmt.Sprintf("%.0f B", perLock), fmt.Sprint(r.Goroutines), fmt.Sprint(r.Lost))
 	return t
 }

@@ -101,7 +101,8 @@ func (p programs) herd(ctx context.Context, processes int, names bool, lock func
 func (r *herdResult) report(b *bench) *table {
 	t := &table{
 		title: "herd: so many commands at once, each under a lock of this machine, beside flock",
-		method: fmt.Sprintf("medians of %d rounds, in turns; with one name each adds 1 to a file; CPU is that of all processes",
+		method: fmt.Sprintf(
+			"medians of %d rounds, in turns; with one name each adds 1 to a file; CPU is that of all processes",
 			b.size.stampedes),
 		header: []string{"", "fenlock", "flock", "÷ flock", "CPU", "of flock", "÷ flock", "failed", "not counted"},
 	}
@@ -110,7 +111,8 @@ func (r *herdResult) report(b *bench) *table {
 		failed, lost, last := 0, 0, ""
 		for k, f := range rounds {
 			o := r.flock[i][k]
-			wall, cpu, flockWall, flockCPU = append(wall, f.wall), append(cpu, f.cpu), append(flockWall, o.wall), append(flockCPU, o.cpu)
+			wall, cpu, flockWall, flockCPU = append(wall, f.wall), append(cpu, f.cpu), append(flockWall,
+				o.wall), append(flockCPU, o.cpu)
 			if failed += f.failed; f.failed > 0 {
 				last = " (" + strings.TrimSpace(f.last) + ")"
 			}
@@ -123,7 +125,8 @@ func (r *herdResult) report(b *bench) *table {
 			what = "a name each"
 		}
 		seconds := func(d []time.Duration) string { return fmt.Sprintf("%.2f s", median(d).Seconds()) }
-		t.row(fmt.Sprintf("%d, %s", rounds[0].processes, what), seconds(wall), seconds(flockWall), spread(ratios(wall, flockWall)),
+		t.row(fmt.Sprintf("%d, %s", rounds[0].processes, what), seconds(wall), seconds(flockWall),
+			spread(ratios(wall, flockWall)),
 			seconds(cpu), seconds(flockCPU), spread(ratios(cpu, flockCPU)), fmt.Sprint(failed)+last, fmt.Sprint(lost))
 	}
 	return t

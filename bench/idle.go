@@ -65,8 +65,9 @@ func runIdle(ctx context.Context, b *bench, _ []contender) (*idleResult, error) 
 
 func (r *idleResult) report(b *bench) *table {
 	t := &table{
-		title:  fmt.Sprintf("idle: %d waiters on one held lock, in %d clients (fenlock only)", r.waiters, r.lockers),
-		method: fmt.Sprintf("%v long, %v after they came; getrusage of this process", r.length.Round(time.Millisecond), b.size.settle),
+		title: fmt.Sprintf("idle: %d waiters on one held lock, in %d clients (fenlock only)", r.waiters, r.lockers),
+		method: fmt.Sprintf("%v long, %v after they came; getrusage of this process", r.length.Round(time.Millisecond),
+			b.size.settle),
 		header: []string{"waiters", "CPU of all clients, in cores"},
 	}
 	t.row(fmt.Sprint(r.waiters), fmt.Sprintf("%.3f", r.cpu.Seconds()/r.length.Seconds()))

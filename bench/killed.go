@@ -96,7 +96,8 @@ func (r *killedResult) report(*bench) *table {
 		name string
 		s    []time.Duration
 	}{{"fenlock run", r.fenlock}, {"flock", r.flock}} {
-		t.row(row.name, millis(median(row.s)), millis(percentile(row.s, 0.1)), millis(percentile(row.s, 0.9)), spread(ratios(row.s, r.flock)))
+		t.row(row.name, millis(median(row.s)), millis(percentile(row.s, 0.1)), millis(percentile(row.s, 0.9)),
+			spread(ratios(row.s, r.flock)))
 	}
 	return t
 }

@@ -95,7 +95,8 @@ func TestShares(t *testing.T) {
 func TestMeasureLeader(t *testing.T) {
 	lead := func(_ context.Context, _, _ string, work func()) error { work(); return nil }
 	broken := errors.New("broken")
-	silent := candidate{lead: lead, follow: func(ctx context.Context, _ string, _ func(string)) error { <-ctx.Done(); return nil }}
+	silent := candidate{lead: lead,
+		follow: func(ctx context.Context, _ string, _ func(string)) error { <-ctx.Done(); return nil }}
 	failing := candidate{lead: func(context.Context, string, string, func()) error { return broken }}
 	if _, _, err := measureLeader(t.Context(), failing, silent, silent, "x"); !errors.Is(err, broken) {
 		t.Errorf("an old leader that fails: %v", err)

@@ -41,7 +41,8 @@ func openCandidate(b *bench) (client, error) {
 	return candidate{
 		client: ofLocker(l),
 		lead: func(ctx context.Context, name, label string, work func()) error {
-			return leader.Lead(ctx, l, name, func(context.Context, fence.Token) error { work(); return nil }, fenlock.WithLabel(label))
+			return leader.Lead(ctx, l, name, func(context.Context, fence.Token) error { work(); return nil },
+				fenlock.WithLabel(label))
 		},
 		follow: func(ctx context.Context, name string, sees func(string)) error {
 			for leader, err := range leader.Follow(ctx, admin.Of(l), name) {
@@ -98,7 +99,8 @@ type leaderResult struct {
 }
 
 // measureLeader has two candidates lead one after the other, and a third one follow them.
-func measureLeader(ctx context.Context, old, next, follower candidate, name string) (leads, seen time.Duration, err error) {
+func measureLeader(ctx context.Context, old, next, follower candidate, name string) (leads, seen time.Duration,
+	err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	var all sync.WaitGroup
 	run := func(f func() error) {

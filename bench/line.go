@@ -27,7 +27,8 @@ type lineRun struct {
 
 // measureLine returns when all waiters have come back, or soon after ctx is done:
 // the run is stuck then.
-func measureLine(ctx context.Context, holder client, waiters []client, gap time.Duration, name string) (lineRun, error) {
+func measureLine(ctx context.Context, holder client, waiters []client, gap time.Duration, name string) (lineRun,
+	error) {
 	release, err := holder.acquire(ctx, name)
 	if err != nil {
 		return lineRun{}, err
@@ -120,7 +121,8 @@ func (r *lineResult) summary(name string) (total time.Duration, inverted, finish
 func (r *lineResult) report(b *bench) *table {
 	n := b.size.waiters
 	t := &table{
-		title: fmt.Sprintf("line: %d waiters with a client each, arriving %v apart at a held lock, each holds it for %v", n, b.size.gap, lineHold),
+		title: fmt.Sprintf("line: %d waiters with a client each, arriving %v apart at a held lock, each holds it for %v", n,
+			b.size.gap, lineHold),
 		method: fmt.Sprintf("%d rounds, interleaved; total is from the first release to the last; inversions are of all rounds (at most %d each)",
 			b.size.lines, n*(n-1)/2),
 		header: []string{"", "total, median", "÷ fenlock", "inversions"},
@@ -135,7 +137,8 @@ func (r *lineResult) report(b *bench) *table {
 		}
 		for _, run := range r.runs[name] {
 			if run.stuck {
-				t.note("%s: hung in a round: after %v, %d of %d waiters had had the lock; left out from then on", name, b.giveUp, len(run.order), n)
+				t.note("%s: hung in a round: after %v, %d of %d waiters had had the lock; left out from then on", name, b.giveUp,
+					len(run.order), n)
 			}
 		}
 	}

@@ -17,12 +17,14 @@ import (
 
 var (
 	again    = contender{"fenlock/again", "fenlock once more", openFenlock}
-	measured = listening("fenlock/metrics", "with the metrics of integration/otel, into OpenTelemetry's SDK", func() (fenlock.Observer, error) {
-		return observer(fenlockotel.New(metric.NewMeterProvider(metric.WithReader(metric.NewManualReader())), nil))
-	})
-	spanned = listening("fenlock/spans", "with the spans of integration/otel, all of which are recorded, and thrown away", func() (fenlock.Observer, error) {
-		return observer(fenlockotel.New(nil, trace.NewTracerProvider(trace.WithSpanProcessor(deaf{}))))
-	})
+	measured = listening("fenlock/metrics", "with the metrics of integration/otel, into OpenTelemetry's SDK",
+		func() (fenlock.Observer, error) {
+			return observer(fenlockotel.New(metric.NewMeterProvider(metric.WithReader(metric.NewManualReader())), nil))
+		})
+	spanned = listening("fenlock/spans", "with the spans of integration/otel, all of which are recorded, and thrown away",
+		func() (fenlock.Observer, error) {
+			return observer(fenlockotel.New(nil, trace.NewTracerProvider(trace.WithSpanProcessor(deaf{}))))
+		})
 	listeners = []contender{fenlocks, again, measured, spanned}
 )
 
@@ -107,7 +109,8 @@ func (r *listenersResult) report(b *bench) *table {
 		none := r.cycles[i][fenlocks.name]
 		for _, name := range r.names {
 			o := r.cycles[i][name]
-			t.row(fmt.Sprint(lockers), name, micros(median(o.wall)), finely(ratios(o.wall, none.wall)), micros(median(o.cpu)), finely(ratios(o.cpu, none.cpu)))
+			t.row(fmt.Sprint(lockers), name, micros(median(o.wall)), finely(ratios(o.wall, none.wall)), micros(median(o.cpu)),
+				finely(ratios(o.cpu, none.cpu)))
 		}
 	}
 	if r.failures > 0 {

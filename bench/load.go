@@ -199,7 +199,8 @@ func (r *loadResult) rows(b *bench, t *table, what string, of func(setting) int)
 				t.row(fmt.Sprint(of(s)), name, "-", "-", "-", "-", "-")
 				continue
 			}
-			t.row(fmt.Sprint(of(s)), name, fmt.Sprintf("%.0f", median(v)), fmt.Sprintf("%.0f", percentile(v, 0.1)), fmt.Sprintf("%.0f", percentile(v, 0.9)),
+			t.row(fmt.Sprint(of(s)), name, fmt.Sprintf("%.0f", median(v)), fmt.Sprintf("%.0f", percentile(v, 0.1)),
+				fmt.Sprintf("%.0f", percentile(v, 0.9)),
 				micros(time.Duration(float64(time.Second)/median(v))), spread(r.ours(name, i)))
 		}
 	}
@@ -232,7 +233,8 @@ func (r *loadResult) panel(title, what string, of func(setting) int) *panel {
 }
 
 func (r *loadResult) loadTable(b *bench) *table {
-	t := &table{title: fmt.Sprintf("load: lockers of one process on %d nodes, each acquires and releases a lock of its own", len(b.servers))}
+	t := &table{title: fmt.Sprintf(
+		"load: lockers of one process on %d nodes, each acquires and releases a lock of its own", len(b.servers))}
 	lockers := func(s setting) int { return s.lockers }
 	r.rows(b, t, "lockers", lockers)
 	t.panel = r.panel(fmt.Sprintf("%d nodes", len(b.servers)), "lockers", lockers)
@@ -247,7 +249,8 @@ func (r *loadResult) singleTable(b *bench) *table {
 }
 
 func (r *loadResult) nodesTable(b *bench) *table {
-	t := &table{title: fmt.Sprintf("nodes: %d lockers of one process, each acquires and releases a lock of its own", b.size.crowd)}
+	t := &table{title: fmt.Sprintf("nodes: %d lockers of one process, each acquires and releases a lock of its own",
+		b.size.crowd)}
 	nodes := func(s setting) int { return s.nodes }
 	r.rows(b, t, "nodes", nodes)
 	t.panel = r.panel(fmt.Sprintf("%d lockers", b.size.crowd), "nodes", nodes)

@@ -163,7 +163,8 @@ func (r *loopResult) report(b *bench) *table {
 			t.note("%s: a locker was still in acquire or release %v after a slice; left out from then on", name, grace)
 		}
 	}
-	t.note("holders/s: how often the lock went from one client to another; longest gap: without any acquisition, in a slice")
+	t.note(
+		"holders/s: how often the lock went from one client to another; longest gap: without any acquisition, in a slice")
 	if ours.length == 0 {
 		return t
 	}

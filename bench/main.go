@@ -117,7 +117,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	with := flags.String("with", strings.Join(contenders, ","), "whom to measure")
 	rounds := flags.Int("rounds", 0, "rounds of cycle, handover, load, single, nodes, groups, slow, command, killed, listeners, kinds and leader, or of -old and -new (default: by the size)")
 	quick := flags.Bool("quick", false, "measure less of everything: to see whether it works, not for figures")
-	withEtcd := flags.Bool("etcd", false, "measure etcd too, which is built for that: its members cost the others a tenth of a core")
+	withEtcd := flags.Bool("etcd", false,
+		"measure etcd too, which is built for that: its members cost the others a tenth of a core")
 	plot := flags.String("plot", "", "write what load and nodes measured to this SVG `file`")
 	older := flags.String("old", "", "compare this build of bench/cycle ...")
 	newer := flags.String("new", "", "... with this one")
@@ -148,7 +149,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 			b.size = quickSize
 		}
 		if *rounds > 0 {
-			b.size.rounds, b.size.loads, b.size.slows, b.size.starts, b.size.changes = *rounds, *rounds, *rounds, *rounds, *rounds
+			b.size.rounds, b.size.loads, b.size.slows, b.size.starts, b.size.changes = *rounds, *rounds, *rounds, *rounds,
+				*rounds
 		}
 		if *older != "" || *newer != "" {
 			return against(ctx, t, b, *older, *newer, *rounds, out)
@@ -231,7 +233,8 @@ func machine(b *bench) string {
 
 // against runs two builds of bench/cycle alternately, and prints the ratios of
 // each pair of runs.
-func against(ctx context.Context, t *testserver.Outside, b *bench, older, newer string, rounds int, out io.Writer) error {
+func against(ctx context.Context, t *testserver.Outside, b *bench, older, newer string, rounds int,
+	out io.Writer) error {
 	if older == "" || newer == "" {
 		return errors.New("-old and -new go together")
 	}

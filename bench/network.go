@@ -118,7 +118,8 @@ func measureEach(ctx context.Context, c client, name string, cycles int) (all []
 
 func (r *networkResult) report(b *bench) *table {
 	t := &table{
-		title: fmt.Sprintf("network: an acquisition on %d servers behind a network, uncontended, one at a time", len(b.servers)),
+		title: fmt.Sprintf("network: an acquisition on %d servers behind a network, uncontended, one at a time",
+			len(b.servers)),
 		method: fmt.Sprintf("%d acquisitions each, in %d rounds, interleaved; the round trip is to each server; late is by %v, for chosen packets of either direction; TTL %v for all",
 			r.cycles, b.size.networks, lateBy, b.theirTTL()),
 		header: []string{"round trip", "", "median", "p99", "p99.9", "p99.9 ÷ median"},
@@ -131,12 +132,15 @@ func (r *networkResult) report(b *bench) *table {
 			}
 			if len(s) == 0 {
 				t.row(w.name, name, "-", "-", "-", "-")
-				t.note("%s, %s: fewer than %d acquisitions in %v, and left out from then on", w.name, name, b.size.network, b.giveUp)
+				t.note("%s, %s: fewer than %d acquisitions in %v, and left out from then on", w.name, name, b.size.network,
+					b.giveUp)
 				continue
 			}
-			t.row(w.name, name, micros(median(s)), micros(percentile(s, 0.99)), micros(percentile(s, 0.999)), ratio(percentile(s, 0.999), median(s)))
+			t.row(w.name, name, micros(median(s)), micros(percentile(s, 0.99)), micros(percentile(s, 0.999)),
+				ratio(percentile(s, 0.999), median(s)))
 			if r.gaveUp[w.name][name] {
-				t.note("%s, %s: fewer than %d acquisitions in %v in a later round, and left out from then on", w.name, name, b.size.network, b.giveUp)
+				t.note("%s, %s: fewer than %d acquisitions in %v in a later round, and left out from then on", w.name, name,
+					b.size.network, b.giveUp)
 			}
 		}
 	}

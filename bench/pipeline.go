@@ -50,7 +50,8 @@ type sentCall struct {
 }
 
 func newPipeline(addresses []string, need int) (*pipeline, error) {
-	p := &pipeline{need: need, answered: make([]atomic.Uint64, len(addresses)), wake: make(chan struct{}, 1), end: make(chan struct{})}
+	p := &pipeline{need: need, answered: make([]atomic.Uint64, len(addresses)), wake: make(chan struct{}, 1),
+		end: make(chan struct{})}
 	for _, address := range addresses {
 		conn, err := net.Dial("tcp", address)
 		if err != nil {

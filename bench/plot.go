@@ -70,7 +70,8 @@ func drawPlot(panels []*panel, below string) string {
 }
 
 func text(b *strings.Builder, x, y float64, anchor, more, words string) {
-	fmt.Fprintf(b, `<text x="%.1f" y="%.1f" text-anchor="%s" %s>%s</text>`+"\n", x, y, anchor, more, html.EscapeString(words))
+	fmt.Fprintf(b, `<text x="%.1f" y="%.1f" text-anchor="%s" %s>%s</text>`+"\n", x, y, anchor, more,
+		html.EscapeString(words))
 }
 
 // extent returns the chosen numbers, ascending, and the largest value.
@@ -110,7 +111,8 @@ func (p *panel) draw(b *strings.Builder, names []string) {
 		text(b, left-8, up(y)+4, "end", "", thousands(y))
 	}
 	for _, x := range xs {
-		fmt.Fprintf(b, `<line x1="%.1f" y1="%d" x2="%.1f" y2="%d" stroke="#222222"/>`+"\n", across(x), bottom, across(x), bottom+5)
+		fmt.Fprintf(b, `<line x1="%.1f" y1="%d" x2="%.1f" y2="%d" stroke="#222222"/>`+"\n", across(x), bottom, across(x),
+			bottom+5)
 		text(b, across(x), bottom+20, "middle", "", fmt.Sprint(x))
 	}
 	fmt.Fprintf(b, `<line x1="%d" y1="%d" x2="%d" y2="%d" stroke="#222222"/>`+"\n", left, bottom, right, bottom)
@@ -128,7 +130,8 @@ func (p *panel) draw(b *strings.Builder, names []string) {
 		for _, q := range s.points {
 			line = append(line, fmt.Sprintf("%.1f,%.1f", across(q.x), up(q.y)))
 		}
-		fmt.Fprintf(b, `<polyline points="%s" fill="none" stroke="%s" stroke-width="2"/>`+"\n", strings.Join(line, " "), style.colour)
+		fmt.Fprintf(b, `<polyline points="%s" fill="none" stroke="%s" stroke-width="2"/>`+"\n", strings.Join(line, " "),
+			style.colour)
 		for _, q := range s.points {
 			draw(style, across(q.x), up(q.y))
 		}

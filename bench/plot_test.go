@@ -54,7 +54,8 @@ func TestPlot(t *testing.T) {
 			}
 		}
 	}
-	for _, want := range []string{"5 nodes", "64 lockers", "lockers", "cycles per second", "fenlock", "<&>", "16", "256", "15 000", "a machine", "two cores"} {
+	for _, want := range []string{"5 nodes", "64 lockers", "lockers", "cycles per second", "fenlock", "<&>", "16", "256",
+		"15 000", "a machine", "two cores"} {
 		if !slices.Contains(texts, want) {
 			t.Errorf("%q is not in the drawing: %q", want, texts)
 		}

@@ -68,9 +68,12 @@ func (r *readersResult) shares(name string) (reader, writer float64) {
 
 func (r *readersResult) report(b *bench) *table {
 	t := &table{
-		title:  fmt.Sprintf("readers: %d readers and %d writers acquire and release one name in a tight loop", readers, writers),
-		method: fmt.Sprintf("%v each, in %d slices, interleaved; a fair share is the mean of all acquisitions by client", b.size.loop, loopSlices),
-		header: []string{"", "readers/s", "writers/s", "least reader ÷ fair", "least writer ÷ fair", "longest gap", "failures"},
+		title: fmt.Sprintf("readers: %d readers and %d writers acquire and release one name in a tight loop", readers,
+			writers),
+		method: fmt.Sprintf("%v each, in %d slices, interleaved; a fair share is the mean of all acquisitions by client",
+			b.size.loop, loopSlices),
+		header: []string{"", "readers/s", "writers/s", "least reader ÷ fair", "least writer ÷ fair", "longest gap",
+			"failures"},
 	}
 	for _, name := range r.names {
 		run := r.runs[name]

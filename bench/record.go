@@ -150,7 +150,8 @@ func sketchCycle(b *bench) (sketches, error) {
 			continue
 		}
 		if len(acquire) != 1 || len(release) != 1 {
-			return sketches{}, fmt.Errorf("fenlock sent %q and %q, instead of one command to acquire and one to release", acquire, release)
+			return sketches{}, fmt.Errorf("fenlock sent %q and %q, instead of one command to acquire and one to release",
+				acquire, release)
 		}
 		s = sketches{newSketch(acquire[0], holder), newSketch(release[0], holder)}
 	}

@@ -87,7 +87,8 @@ type valkeyConn struct {
 func (c *valkeyConn) Close() error { return nil }
 
 func (c *valkeyConn) SetNX(name, value string, expiry time.Duration) (bool, error) {
-	err := c.client.Do(c.ctx, c.client.B().Set().Key(name).Value(value).Nx().PxMilliseconds(expiry.Milliseconds()).Build()).Error()
+	set := c.client.B().Set().Key(name).Value(value).Nx().PxMilliseconds(expiry.Milliseconds()).Build()
+	err := c.client.Do(c.ctx, set).Error()
 	return err == nil, notNil(err)
 }
 
@@ -97,9 +98,10 @@ func (c *valkeyConn) Eval(script *redsyncredis.Script, keysAndArgs ...any) (any,
 		words[i] = fmt.Sprint(word) // strings, and whole numbers
 	}
 	keys, args := words[:script.KeyCount], words[script.KeyCount:]
-	v, err := c.client.Do(c.ctx, c.client.B().Evalsha().Sha1(script.Hash).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build()).ToAny()
+	n, b := int64(len(keys)), c.client.B()
+	v, err := c.client.Do(c.ctx, b.Evalsha().Sha1(script.Hash).Numkeys(n).Key(keys...).Arg(args...).Build()).ToAny()
 	if err != nil && strings.HasPrefix(err.Error(), "NOSCRIPT ") {
-		v, err = c.client.Do(c.ctx, c.client.B().Eval().Script(script.Src).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build()).ToAny()
+		v, err = c.client.Do(c.ctx, b.Eval().Script(script.Src).Numkeys(n).Key(keys...).Arg(args...).Build()).ToAny()
 	}
 	return v, notNil(err)
 }

@@ -66,7 +66,8 @@ func (r *roundtripsResult) count(ctx context.Context, b *bench, before []calls) 
 		}
 	}
 	if slices.Max(more) < 0 {
-		return nil, fmt.Errorf("all servers have read less than one lease per cycle: what they count is not what is meant here: %v", more)
+		return nil, fmt.Errorf(
+			"all servers have read less than one lease per cycle: what they count is not what is meant here: %v", more)
 	}
 	return more, nil
 }
@@ -80,16 +81,19 @@ func (r *roundtripsResult) once() float64 {
 
 func (r *roundtripsResult) report(b *bench) *table {
 	t := &table{
-		title: fmt.Sprintf("roundtrips: %d lockers of one process, %d names, each for one locker at a time (fenlock only)", r.lockers, r.names),
+		title: fmt.Sprintf("roundtrips: %d lockers of one process, %d names, each for one locker at a time (fenlock only)",
+			r.lockers, r.names),
 		method: fmt.Sprintf("counted, not timed: how often each server has read a lease in %d acquisitions and releases; what is more than once per cycle are confirms, and each is a second round trip",
 			r.cycles),
 		header: []string{"server", "leases read per cycle", "confirms", "of the acquisitions"},
 	}
 	for i, n := range r.more {
 		if n < 0 {
-			t.note("server %d was behind, and was not asked at least %d times; the others tell how many confirms there were", i+1, -n)
+			t.note("server %d was behind, and was not asked at least %d times; the others tell how many confirms there were",
+				i+1, -n)
 		}
-		t.row(fmt.Sprint(i+1), fmt.Sprintf("%.4f", 1+float64(n)/float64(r.cycles)), fmt.Sprint(max(n, 0)), fmt.Sprintf("%.3f %%", 100*float64(max(n, 0))/float64(r.cycles)))
+		t.row(fmt.Sprint(i+1), fmt.Sprintf("%.4f", 1+float64(n)/float64(r.cycles)), fmt.Sprint(max(n, 0)),
+			fmt.Sprintf("%.3f %%", 100*float64(max(n, 0))/float64(r.cycles)))
 	}
 	t.note("%.3f %% of the acquisitions took one round trip", 100*r.once())
 	return t

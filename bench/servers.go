@@ -66,7 +66,8 @@ var fullSize = size{
 	lockers: 100, perLocker: 10, settle: 5 * time.Second, idle: 10 * time.Second,
 	loads: 20, load: 500 * time.Millisecond, crowds: []int{1, 16, 64, 256}, crowd: 64, nodes: []int{1, 3, 5, 7},
 	trips: 100_000, tripNames: 1000, held: 10_000, hold: 20 * time.Second, names: 1_000_000,
-	delay: 200 * time.Millisecond, slows: 30, slow: 5, networks: 30, network: 100, starts: 100, herds: []int{20, 160, 500}, herd: 100, stampedes: 7, changes: 30,
+	delay: 200 * time.Millisecond, slows: 30, slow: 5, networks: 30, network: 100, starts: 100, herds: []int{20, 160, 500},
+	herd: 100, stampedes: 7, changes: 30,
 }
 
 var quickSize = size{
@@ -74,7 +75,8 @@ var quickSize = size{
 	lockers: 100, perLocker: 10, settle: 2 * time.Second, idle: 3 * time.Second,
 	loads: 5, load: 200 * time.Millisecond, crowds: []int{1, 16, 64, 256}, crowd: 64, nodes: []int{1, 3, 5, 7},
 	trips: 10_000, tripNames: 1000, held: 10_000, hold: 5 * time.Second, names: 20_000,
-	delay: 200 * time.Millisecond, slows: 10, slow: 3, networks: 4, network: 50, starts: 20, herds: []int{20, 100}, herd: 50, stampedes: 2, changes: 10,
+	delay: 200 * time.Millisecond, slows: 10, slow: 3, networks: 4, network: 50, starts: 20, herds: []int{20, 100},
+	herd: 50, stampedes: 2, changes: 10,
 }
 
 // start starts five servers and waits until all of them vote.

@@ -18,8 +18,10 @@ var tokenText = regexp.MustCompile(`^[1-9][0-9]*$`)
 // agrees with Parse about it.
 func FuzzText(f *testing.F) {
 	for _, s := range []string{
-		"1", "33", "9007199254740991", "9007199254740992", "18446744073709551616", "18446744073709551617", "", "0", "00", "01", "-1", "+1", " 1", "1 ", "1\n",
-		"1.0", "1e3", "1_000", "0x10", "١", "null", `"1"`, "[1]", "1,2", "\xff", "18446744073709551615", strings.Repeat("9", 50), strings.Repeat("9", 1000),
+		"1", "33", "9007199254740991", "9007199254740992", "18446744073709551616", "18446744073709551617", "", "0", "00",
+		"01", "-1", "+1", " 1", "1 ", "1\n",
+		"1.0", "1e3", "1_000", "0x10", "١", "null", `"1"`, "[1]", "1,2", "\xff", "18446744073709551615",
+		strings.Repeat("9", 50), strings.Repeat("9", 1000),
 	} {
 		f.Add(s)
 	}
@@ -48,7 +50,8 @@ func FuzzText(f *testing.F) {
 		if want != 0 && (err != nil || in.Token != want) || err != nil && in.Token != 7 {
 			t.Errorf("%q in JSON: %d, %v; want %d", s, in.Token, err, want)
 		}
-		if trimmed := strings.Trim(s, " \t\r\n"); err == nil && in.Token != 7 && trimmed != in.Token.String() && !strings.ContainsAny(s, "{,") {
+		if trimmed := strings.Trim(s, " \t\r\n"); err == nil && in.Token != 7 && trimmed != in.Token.String() &&
+			!strings.ContainsAny(s, "{,") {
 			t.Errorf("%q in JSON was read as %d", s, in.Token)
 		}
 		if want == 0 {
@@ -74,18 +77,21 @@ func FuzzMarshal(f *testing.F) {
 		token := fence.Token(n)
 		good := n >= 1 && n < 1<<53
 		text, err := token.MarshalText()
-		if token.Valid() != good || (err == nil) != good || err != nil && (text != nil || !errors.Is(err, fence.ErrInvalidToken)) {
+		if token.Valid() != good || (err == nil) != good ||
+			err != nil && (text != nil || !errors.Is(err, fence.ErrInvalidToken)) {
 			t.Fatalf("%d: valid %v, written as %q, %v", n, token.Valid(), text, err)
 		}
 		body, err := json.Marshal(struct{ Token fence.Token }{token})
-		if (err == nil) != good || errors.Is(err, fence.ErrInvalidToken) == good || good && string(body) != `{"Token":`+token.String()+`}` {
+		if (err == nil) != good || errors.Is(err, fence.ErrInvalidToken) == good ||
+			good && string(body) != `{"Token":`+token.String()+`}` {
 			t.Errorf("%d in JSON is written as %q, %v", n, body, err)
 		}
 		var in struct{ Token fence.Token }
 		if err := json.Unmarshal(body, &in); good && (err != nil || in.Token != token) {
 			t.Errorf("%s is read as %d, %v", body, in.Token, err)
 		}
-		if back, err := fence.Parse(token.String()); (err == nil) != good || good && (back != token || string(text) != token.String()) {
+		if back, err := fence.Parse(token.String()); (err == nil) != good ||
+			good && (back != token || string(text) != token.String()) {
 			t.Errorf("%d is written as %q, and read as %d, %v", n, token, back, err)
 		}
 	})

@@ -32,7 +32,8 @@ func TestGuardReads(t *testing.T) {
 			}
 			err := run(t.Context(), "a", s.token, func() error { called = true; return nil })
 			var stale *fence.StaleError
-			if errors.As(err, &stale) != (s.newest > 0) || called != (s.newest == 0) || stale != nil && stale.Newest != s.newest {
+			if errors.As(err, &stale) != (s.newest > 0) || called != (s.newest == 0) ||
+				stale != nil && stale.Newest != s.newest {
 				t.Errorf("step %d, %+v: %v, called %v", i, s, err, called)
 			}
 		}
@@ -63,7 +64,8 @@ func TestGuardReadsTogether(t *testing.T) {
 	}
 	for _, run := range []func(context.Context, string, fence.Token, func() error) error{g.Read, g.Do, g.Read, g.Do} {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-		if err := run(ctx, "a", 9, func() error { t.Error("it runs beside them"); return nil }); !errors.Is(err, context.DeadlineExceeded) {
+		if err := run(ctx, "a", 9, func() error { t.Error("it runs beside them"); return nil }); !errors.Is(err,
+			context.DeadlineExceeded) {
 			t.Error(err)
 		}
 		cancel()

@@ -43,7 +43,8 @@ type Groups struct {
 type locking interface {
 	Acquire(ctx context.Context, name string, opts ...fenlock.Option) (*fenlock.Lock, error)
 	TryAcquire(ctx context.Context, name string, opts ...fenlock.Option) (*fenlock.Lock, error)
-	Do(ctx context.Context, name string, work func(ctx context.Context, token fence.Token) error, opts ...fenlock.Option) error
+	Do(ctx context.Context, name string, work func(ctx context.Context, token fence.Token) error,
+		opts ...fenlock.Option) error
 	Lock(ctx context.Context, name string, opts ...fenlock.Option) (held context.Context, release func(), err error)
 	AcquireAny(ctx context.Context, names []string, opts ...fenlock.Option) (*fenlock.Lock, error)
 	AcquireAll(ctx context.Context, names []string, opts ...fenlock.Option) (*fenlock.Locks, error)
@@ -102,7 +103,8 @@ func checkGroup(what string, g Group) error {
 		return invalidf("the Locker of %s, %q, is nil", what, g.ID)
 	}
 	if len(g.ID) > MaxIDLength || !utf8.ValidString(g.ID) || strings.ContainsFunc(g.ID, unicode.IsControl) {
-		return invalidf("the id of %s has %d bytes; it may have %d at most, of UTF-8 without control characters: %.40q", what, len(g.ID), MaxIDLength, g.ID)
+		return invalidf("the id of %s has %d bytes; it may have %d at most, of UTF-8 without control characters: %.40q", what,
+			len(g.ID), MaxIDLength, g.ID)
 	}
 	return nil
 }
@@ -138,12 +140,14 @@ func (g *Groups) TryAcquire(ctx context.Context, name string, opts ...fenlock.Op
 }
 
 // Do is Locker.Do on the group of the name.
-func (g *Groups) Do(ctx context.Context, name string, work func(ctx context.Context, token fence.Token) error, opts ...fenlock.Option) error {
+func (g *Groups) Do(ctx context.Context, name string, work func(ctx context.Context, token fence.Token) error,
+	opts ...fenlock.Option) error {
 	return g.locking.Do(ctx, name, work, opts...)
 }
 
 // Lock is Locker.Lock on the group of the name.
-func (g *Groups) Lock(ctx context.Context, name string, opts ...fenlock.Option) (held context.Context, release func(), err error) {
+func (g *Groups) Lock(ctx context.Context, name string, opts ...fenlock.Option) (held context.Context, release func(),
+	err error) {
 	return g.locking.Lock(ctx, name, opts...)
 }
 
@@ -216,7 +220,8 @@ func (g *Groups) together(names []string) error {
 		}
 		all = append(all, fmt.Sprintf("%q on %s", name, where(name)))
 	}
-	return invalidf("names on different groups cannot be had together, but those with the same {tag} are on one: %s", strings.Join(all, ", "))
+	return invalidf("names on different groups cannot be had together, but those with the same {tag} are on one: %s",
+		strings.Join(all, ", "))
 }
 
 // RaiseTokens is a step of a change (docs/groups.md), when all processes have both lists, and none

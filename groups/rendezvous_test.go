@@ -74,7 +74,8 @@ func TestNamesWithATagAreTogether(t *testing.T) {
 		}
 		return true
 	}
-	for _, pair := range [][2]string{{"{user/N}/orders", "{user/N}/carts"}, {"{N}", "N"}, {"a{N}b", "N"}, {"x{{N}}y", "{N"}, {"{N}{other}", "N"}} {
+	for _, pair := range [][2]string{{"{user/N}/orders", "{user/N}/carts"}, {"{N}", "N"}, {"a{N}b", "N"},
+		{"x{{N}}y", "{N"}, {"{N}{other}", "N"}} {
 		if !same(pair[0], pair[1]) {
 			t.Errorf("%q and %q are not together", pair[0], pair[1])
 		}
@@ -89,7 +90,8 @@ func TestNamesWithATagAreTogether(t *testing.T) {
 // Each group has its share, whatever the names and ids look like.
 func TestNamesAreSpreadEvenly(t *testing.T) {
 	const names = 100_000
-	for _, ids := range []string{"a b", "a b c", "g1 g2 g3 g4 g5", "10.0.0.1 10.0.0.2 10.0.0.3 10.0.0.4 10.0.0.5 10.0.0.6 10.0.0.7 10.0.0.8"} {
+	for _, ids := range []string{"a b", "a b c", "g1 g2 g3 g4 g5",
+		"10.0.0.1 10.0.0.2 10.0.0.3 10.0.0.4 10.0.0.5 10.0.0.6 10.0.0.7 10.0.0.8"} {
 		for _, format := range []string{"%d", "orders/%d", "%08d/stock", "tenant-{%d}-x", "%x:lock"} {
 			all := strings.Fields(ids)
 			g := spreading(t, all...)

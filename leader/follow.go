@@ -81,7 +81,8 @@ func (f *follower) look(ctx context.Context) (now Leader, wait time.Duration, er
 		return f.leader, wait, err
 	case l.State == admin.Unclear:
 		n := len(l.Votes)
-		return f.leader, wait, &fenlock.QuorumError{Op: "inspect", Name: f.name, Nodes: n, Need: node.Quorum(n), Errors: unclear(l)}
+		return f.leader, wait, &fenlock.QuorumError{Op: "inspect", Name: f.name, Nodes: n, Need: node.Quorum(n),
+			Errors: unclear(l)}
 	case l.State == admin.Free:
 		f.soon = 0
 		return Leader{}, wait, nil
@@ -108,7 +109,8 @@ func unclear(l admin.LockInfo) (all []fenlock.NodeError) {
 		case v.Err != nil:
 			all = append(all, fenlock.NodeError{Node: v.Node, Err: v.Err})
 		case v.Out:
-			all = append(all, fenlock.NodeError{Node: v.Node, Err: errors.New("it does not vote, and may have forgotten a lease")})
+			all = append(all, fenlock.NodeError{Node: v.Node,
+				Err: errors.New("it does not vote, and may have forgotten a lease")})
 		}
 	}
 	return all

@@ -31,7 +31,8 @@ type Locker interface {
 // second.
 //
 // The other errors are Acquire's. WithShared is refused, with fenlock.ErrInvalid.
-func Lead(ctx context.Context, l Locker, name string, work func(ctx context.Context, term fence.Token) error, opts ...fenlock.Option) error {
+func Lead(ctx context.Context, l Locker, name string, work func(ctx context.Context, term fence.Token) error,
+	opts ...fenlock.Option) error {
 	opts = append(slices.Clip(opts), fenlock.WithMaxHold(-1), alone)
 	for {
 		lock, err := l.Acquire(ctx, name, opts...)

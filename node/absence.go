@@ -76,7 +76,9 @@ func (a Absence) String() string {
 	text := a.Cause.String()
 	switch a.Cause {
 	case NeedsRegisters:
-		text = fmt.Sprintf("its registers must be rebuilt from %d other nodes, and only %d of the others that have theirs can be reached", a.Need, a.Have)
+		text = fmt.Sprintf(
+			"its registers must be rebuilt from %d other nodes, and only %d of the others that have theirs can be reached",
+			a.Need, a.Have)
 	case NeedsMajority:
 		text = fmt.Sprintf("%s, and only %d of %d can be", text, a.Have, a.Need)
 	}

@@ -72,7 +72,8 @@ type Waiter struct {
 // Label, Holder, Reserved, Since, Shared, Slots and Shares come from the holder. The times in the
 // lines of one that is Shared are nanoseconds.
 func LeaseOf(name string, h Holder) Lease {
-	l := Lease{Name: name, Leased: h != "", Label: h.Label(), Holder: h.Fingerprint(), Reserved: h.Reserves(), Since: h.Since(), Shared: h.Shared(), Slots: h.Slots(), shares: sharesOf(h)}
+	l := Lease{Name: name, Leased: h != "", Label: h.Label(), Holder: h.Fingerprint(), Reserved: h.Reserves(),
+		Since: h.Since(), Shared: h.Shared(), Slots: h.Slots(), shares: sharesOf(h)}
 	l.Reserved = l.Reserved || l.Shared && l.Label == NextInQueue
 	return l
 }

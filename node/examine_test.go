@@ -16,7 +16,8 @@ func TestSeverity(t *testing.T) {
 
 func TestFound(t *testing.T) {
 	f := node.Found("disk", node.Warning, "%d KiB are left, 100 %%.", 7)
-	if g := f.Do("Free %s.", "some"); f.Advice != "" || g != (node.Finding{Check: "disk", Severity: node.Warning, Reason: "7 KiB are left, 100 %.", Advice: "Free some."}) {
+	if g := f.Do("Free %s.", "some"); f.Advice != "" ||
+		g != (node.Finding{Check: "disk", Severity: node.Warning, Reason: "7 KiB are left, 100 %.", Advice: "Free some."}) {
 		t.Errorf("%+v, %+v", f, g)
 	}
 }

@@ -18,7 +18,8 @@ func ExampleNode() {
 	ctx := context.Background()
 
 	holder := func(id byte) node.Holder {
-		return node.NewHolder([node.IDLength]byte(fmt.Appendf(nil, "%032x", id)), time.Now(), 0, fmt.Sprint("client ", id)) // a random id
+		// a random id
+		return node.NewHolder([node.IDLength]byte(fmt.Appendf(nil, "%032x", id)), time.Now(), 0, fmt.Sprint("client ", id))
 	}
 	for _, id := range []byte{1, 2} {
 		answer, err := n.Do(ctx, node.Request{

@@ -128,7 +128,8 @@ func (h Holder) parts() (p holderParts) {
 			return holderParts{}
 		}
 		p.since, p.slots, ok = strings.Cut(p.since, "/")
-		if p.since == "" || ok && (p.slots == "" || p.slots[0] == '0' || len(p.slots) > 5) || strings.Trim(p.since+p.slots, "0123456789") != "" {
+		if p.since == "" || ok && (p.slots == "" || p.slots[0] == '0' || len(p.slots) > 5) ||
+			strings.Trim(p.since+p.slots, "0123456789") != "" {
 			return holderParts{}
 		}
 		return p

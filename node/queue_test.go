@@ -34,7 +34,8 @@ func TestNotice(t *testing.T) {
 			t.Errorf("%q is %+v, %v; want %+v", text, back, ok, n)
 		}
 	}
-	for _, text := range []string{"", "nobody", client, client + ":7 8", client + ":7 8 ", client + ":7 8 x", client + ":7 8 -1",
+	for _, text := range []string{"", "nobody", client, client + ":7 8", client + ":7 8 ", client + ":7 8 x",
+		client + ":7 8 -1",
 		client + ":7 8 1 2", client + ":7 x 1", client + ":7 -8 1", client + ":7 5629499534213121 1",
 		client + ":7 99999999999999999999 1", client + ":7 8 9223372036854776", client + ":7 8 99999999999999999999",
 		client + ":7  8 1"} {
@@ -60,7 +61,8 @@ func TestGiven(t *testing.T) {
 	}{
 		{waiter, 8, client + "#7#8:", "", time.Time{}}, // not a time
 		{labelled, 8, client + "#7#8:host 42:x#1", "host 42:x#1", time.Time{}},
-		{labelled, 1_700_000_000_123_456, client + "#7#1700000000123456:host 42:x#1", "host 42:x#1", time.UnixMilli(1_700_000_000_123)},
+		{labelled, 1_700_000_000_123_456, client + "#7#1700000000123456:host 42:x#1", "host 42:x#1",
+			time.UnixMilli(1_700_000_000_123)},
 		{waiter, 0, client + "#7#0:", "", time.Time{}},
 	} {
 		h := node.Given(c.waiter, c.number)
@@ -72,14 +74,16 @@ func TestGiven(t *testing.T) {
 				t.Errorf("%q is not given to %q", string(h), who)
 			}
 		}
-		for _, who := range []string{"", client, client + ":", client + ":77", client + ":70", client + ":07", client + ":" + "7#8",
+		for _, who := range []string{"", client, client + ":", client + ":77", client + ":70", client + ":07",
+			client + ":" + "7#8",
 			"1" + client[1:] + ":7"} {
 			if h.GivenTo(who) {
 				t.Errorf("%q is given to %q", string(h), who)
 			}
 		}
 	}
-	for _, h := range []node.Holder{"", client + "#7", client + "@7:x", client + ":7", node.Reserved(waiter), "shared:1\n1 1 1 " + node.Given(waiter, 8)} {
+	for _, h := range []node.Holder{"", client + "#7", client + "@7:x", client + ":7", node.Reserved(waiter),
+		"shared:1\n1 1 1 " + node.Given(waiter, 8)} {
 		if h.GivenTo(waiter) {
 			t.Errorf("%q is given to the waiter", string(h))
 		}
@@ -88,7 +92,8 @@ func TestGiven(t *testing.T) {
 		t.Error("what is given with different numbers has one holder")
 	}
 	// What only looks like it was made by another program.
-	for _, h := range []node.Holder{client + "#7#8", client + "#7:x", client + "##8:x", client + "#a#8:x", client + "#7#:x", client + "#7#-8:x", client + "#7#8#9:x"} {
+	for _, h := range []node.Holder{client + "#7#8", client + "#7:x", client + "##8:x", client + "#a#8:x",
+		client + "#7#:x", client + "#7#-8:x", client + "#7#8#9:x"} {
 		if h.Label() != "" || !h.Since().IsZero() {
 			t.Errorf("%q has the label %q, since %v", string(h), h.Label(), h.Since())
 		}

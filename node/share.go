@@ -88,7 +88,8 @@ func sharesOf(h Holder) string {
 			if at := r.holder.Since(); !at.IsZero() {
 				since = at.UnixMilli()
 			}
-			fmt.Fprintf(&b, "%d %d %d %d %d %s\n", r.holder.Fingerprint(), last-r.expires, since, max(r.origin, 0), max(r.token, 0), r.holder.Label())
+			fmt.Fprintf(&b, "%d %d %d %d %d %s\n", r.holder.Fingerprint(), last-r.expires, since, max(r.origin, 0),
+				max(r.token, 0), r.holder.Label())
 		}
 	}
 	if strings.HasSuffix(string(h), "\n") {

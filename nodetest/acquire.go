@@ -111,7 +111,8 @@ func hugeTTLIsNeverAnEmptyGrant(s *suite) {
 // One request with a nonsensical number must not use up the tokens of a stripe
 // for good. (The wall clock in microseconds stays below the bound until 2112.)
 func badTokenChangesNothing(s *suite) {
-	for _, token := range []fence.Token{rule.MaxProposal + 1, fence.MaxToken, fence.MaxToken + 1, 1 << 62, math.MaxUint64} {
+	for _, token := range []fence.Token{rule.MaxProposal + 1, fence.MaxToken, fence.MaxToken + 1, 1 << 62,
+		math.MaxUint64} {
 		s.invalid("acquire with the proposal", uint64(token))(s.node.Acquire(s.ctx, request("a", "bad", token)))
 		s.leased("a", "", false, 0)
 	}
@@ -216,6 +217,7 @@ func (s *suite) bootClock() {
 	r.Place = node.Place{Waiter: identity() + ":1", Stamp: 1}
 	a, err := s.node.Acquire(s.ctx, r)
 	if err == nil && a.Clock != 0 && (a.Clock-clock.Now()).Abs() < 2*time.Second {
-		s.Fatalf("its clock is that of the boot (%v): set Harness.Reboot, so that leases are seen to end with the boot", a.Clock)
+		s.Fatalf("its clock is that of the boot (%v): set Harness.Reboot, so that leases are seen to end with the boot",
+			a.Clock)
 	}
 }

@@ -41,7 +41,8 @@ func RunAdmission(t *testing.T, open func(t *testing.T) Admission) {
 		t.Run(nameOf(scene), func(t *testing.T) {
 			noLeak(t)
 			h := open(t)
-			scene(&admissionSuite{T: t, Admission: h, began: time.Now(), peers: [2]*peer{{name: "peer 1"}, {name: "peer 2"}}, fail: t.Fatalf})
+			scene(&admissionSuite{T: t, Admission: h, began: time.Now(), peers: [2]*peer{{name: "peer 1"}, {name: "peer 2"}},
+				fail: t.Fatalf})
 		})
 	}
 }
@@ -245,7 +246,8 @@ func silentNodesAreWaitedFor(s *admissionSuite) {
 	s.refused(n, "name", "it has just lost its memory")
 	s.let(2 * shortLease)
 	a, err := s.refused(n, "name", "a node does not answer that may have promised larger numbers")
-	if err != nil || a.Status != node.Rejoining || a.Absence.Cause != node.NeedsRegisters || a.Absence.Need != 2 || a.Absence.Have != 1 {
+	if err != nil || a.Status != node.Rejoining || a.Absence.Cause != node.NeedsRegisters || a.Absence.Need != 2 ||
+		a.Absence.Have != 1 {
 		s.fail("%+v, %v; want that registers of 2 nodes are needed, and 1 can be had", a, err)
 	}
 	s.admitted(0, 1)
@@ -402,7 +404,8 @@ func leasesOfBeforeDoNotCount(s *admissionSuite) {
 	s.Copy()()
 	other := s.client(nil)
 	for began := s.passed(); ; s.let(100 * time.Millisecond) {
-		if a, err := s.do(old, node.Extend, held); err == nil && a.Status == node.Granted && s.registers(other).Admitted && a.Register < later {
+		if a, err := s.do(old, node.Extend, held); err == nil && a.Status == node.Granted && s.registers(other).Admitted &&
+			a.Register < later {
 			s.fail("a lease of before the loss is there after the admission, with the origin %d", a.Register)
 			return
 		} else if err == nil && a.Status == node.Granted && a.Register >= later {

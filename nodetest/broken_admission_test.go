@@ -69,11 +69,13 @@ func (s *forgetful) wipe() {
 func (s *forgetful) copy() (restore func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	leases, registers, mark, terms, used := maps.Clone(s.store.Leases), maps.Clone(s.store.Registers), s.mark, s.terms, s.used
+	leases, registers, mark, terms, used := maps.Clone(s.store.Leases), maps.Clone(s.store.Registers), s.mark, s.terms,
+		s.used
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.store, s.mark, s.terms, s.used = rule.Store{Leases: maps.Clone(leases), Registers: maps.Clone(registers)}, mark, terms, used
+		s.store, s.mark, s.terms, s.used = rule.Store{Leases: maps.Clone(leases),
+			Registers: maps.Clone(registers)}, mark, terms, used
 		s.noted, s.notedOf = 0, 0
 		s.life++
 	}
@@ -196,7 +198,8 @@ func (c *forgetfulClient) Facts(context.Context) (admit.Facts, error) {
 	s := c.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	f := admit.Facts{Server: fmt.Sprintf("%p", s), Memory: s.memory(), Terms: s.terms, Votes: s.votes(), Marked: s.mark != 0,
+	f := admit.Facts{Server: fmt.Sprintf("%p", s), Memory: s.memory(), Terms: s.terms, Votes: s.votes(),
+		Marked:   s.mark != 0,
 		Recorded: s.used, Cause: node.Unused, Untouched: true, Empty: s.empty, State: s.life}
 	switch {
 	case s.notedOf == s.life:
@@ -306,7 +309,8 @@ var forgetfulMutants = []struct {
 	{"new beside a register", "NewIsNotBelievedBesideARegister", asIf(func(r *node.Registers) bool {
 		return r != nil && !r.Admitted && r.MaxTTL == 0 && r.Members == ""
 	})},
-	{"new beside an admitted node", "NewIsNotBelievedBesideAnAdmittedNode", asIf(func(r *node.Registers) bool { return r != nil })},
+	{"new beside an admitted node", "NewIsNotBelievedBesideAnAdmittedNode",
+		asIf(func(r *node.Registers) bool { return r != nil })},
 	{"new without asking", "NewIsNotBelievedBesideASilentNode", asIf(func(*node.Registers) bool { return true })},
 	{"used, and says that it is new", "NewIsNotBelievedOnAUsedStore", func(w *wrongs) {
 		w.anyTerms = true // by which the client would know

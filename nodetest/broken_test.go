@@ -147,7 +147,8 @@ func (c *client) Do(ctx context.Context, r node.Request) (node.Answer, error) {
 }
 
 // do carries out a request, and returns whom to tell.
-func (c *client) do(ctx context.Context, r node.Request, queue func(now time.Duration) *brokenQueue) (node.Answer, []func(), error) {
+func (c *client) do(ctx context.Context, r node.Request, queue func(now time.Duration) *brokenQueue) (node.Answer,
+	[]func(), error) {
 	if err := c.check(r); err != nil {
 		return node.Answer{}, nil, c.wrap(err, r)
 	}

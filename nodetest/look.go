@@ -84,10 +84,12 @@ func labelsAreShownIdentitiesAreNot(s *suite) {
 		label  string
 	}
 	var all []lease
-	for _, label := range []string{"", "host/42", "a:b:c", `"quoted" 'twice' \`, "tab\tand\nline", "grün 锁", "%d %s", strings.Repeat("x", 200)} {
+	for _, label := range []string{"", "host/42", "a:b:c", `"quoted" 'twice' \`, "tab\tand\nline", "grün 锁", "%d %s",
+		strings.Repeat("x", 200)} {
 		all = append(all, lease{node.Holder(identity() + ":" + label), label})
 	}
-	for _, foreign := range []node.Holder{"opaque-random-value", "QUJDREVGR0hJSktMTU5PUFFSU1RVVldY", "secret:part", "0123456789abcdef0123456789abcdeX:no label"} {
+	for _, foreign := range []node.Holder{"opaque-random-value", "QUJDREVGR0hJSktMTU5PUFFSU1RVVldY", "secret:part",
+		"0123456789abcdef0123456789abcdeX:no label"} {
 		all = append(all, lease{foreign, ""})
 	}
 	for i, want := range all {
@@ -116,7 +118,8 @@ var names = []string{
 	"/", "//", "/a", "a/", "a/b", "a//b", "../a", ".", "..",
 	"orders/42", "orders:42", "{orders}42", "{orders", "orders}",
 	"'", "''", `"`, "`", `\`, `\\`, "';--", "$1", "?", "%", "%%", "%41", "_", "*", "[a]", "a*", "#", "+",
-	"锁", "🔒", "замо́к", "x" + strings.Repeat("y", 510), strings.Repeat("x", 511), strings.Repeat("x", 512), strings.Repeat("x", 511) + "y",
+	"锁", "🔒", "замо́к", "x" + strings.Repeat("y", 510), strings.Repeat("x", 511), strings.Repeat("x", 512),
+	strings.Repeat("x", 511) + "y",
 }
 
 // Two names are two locks if they differ in one byte. An engine that folds case, trims spaces or
@@ -134,7 +137,8 @@ func namesNeverMix(s *suite) {
 	for i, name := range names {
 		a := s.want(node.Held)(s.other.Acquire(s.ctx, request(name, "rival", 0)))
 		l := s.inspect(s.other, name)
-		if l.Name != name || l.Label != fmt.Sprint(i) || a.HeldBy != l.Label || s.node.admin() && listed[name].Label != l.Label {
+		if l.Name != name || l.Label != fmt.Sprint(i) || a.HeldBy != l.Label ||
+			s.node.admin() && listed[name].Label != l.Label {
 			s.Errorf("%q: held by %q, inspected %+v, listed %+v; want label %d", name, a.HeldBy, l, listed[name], i)
 		}
 	}
@@ -154,9 +158,12 @@ func namesNeverMix(s *suite) {
 // the registers nor vanishes from the list (sesamecare/redlock #6).
 func namesAreNotBookkeeping(s *suite) {
 	looks := []string{
-		"registers", "fenlock", "fenlock:", "fenlock-registers", "fenlock-registers:", "fenlock:registers", "fenlock:registers:0",
-		"fenlock-lease:a", "fenlock:lease:a", "fenlock-waiters:a", "fenlock:queue:a", "fenlock:wake:a", "fenlock:meta", "fenlock:notice",
-		"leases", "meta", "fenlock_leases", "fenlock_registers", "fenlock_meta", "pg_class", "/fenlock/registers", "admitted", "version",
+		"registers", "fenlock", "fenlock:", "fenlock-registers", "fenlock-registers:", "fenlock:registers",
+		"fenlock:registers:0",
+		"fenlock-lease:a", "fenlock:lease:a", "fenlock-waiters:a", "fenlock:queue:a", "fenlock:wake:a", "fenlock:meta",
+		"fenlock:notice",
+		"leases", "meta", "fenlock_leases", "fenlock_registers", "fenlock_meta", "pg_class", "/fenlock/registers", "admitted",
+		"version",
 	}
 	s.takes("a", "before", 7)
 	var all []node.Request

@@ -34,7 +34,8 @@ var sharedMutants = []mutant{
 	{"none that shares", "", sharing(nil, nil)},
 	{"a confirm makes an epoch", "ConfirmMakesNoEpoch", sharing(nil, func(s *served) {
 		const none = node.SharedPrefix + "0\n"
-		if h := string(s.Holder); s.r.Op == node.Confirm && s.a.Status == node.Granted && len(h) > len(none) && h[:len(none)] == none {
+		if h := string(s.Holder); s.r.Op == node.Confirm && s.a.Status == node.Granted && len(h) > len(none) &&
+			h[:len(none)] == none {
 			s.Holder = node.Holder(node.SharedPrefix + s.a.Register.String() + h[len(none)-1:])
 		}
 	})},

@@ -37,9 +37,10 @@ func starting(f func(c *startClient, r node.Request, call node.Call)) func(*brok
 // startMutants are an Ordered.
 var startMutants = []mutant{
 	{"none that is started", "", starting(startSoundly)},
-	{"what nobody wants is sent", "StartedUnwantedIsNotSent", starting(func(c *startClient, r node.Request, call node.Call) {
-		call.Done(c.Do(context.Background(), r))
-	})},
+	{"what nobody wants is sent", "StartedUnwantedIsNotSent",
+		starting(func(c *startClient, r node.Request, call node.Call) {
+			call.Done(c.Do(context.Background(), r))
+		})},
 	{"anything is started", "StartedForceReleaseIsRefused", starting(func(c *startClient, r node.Request, call node.Call) {
 		call.Done(c.Do(context.Background(), r))
 	})},
@@ -52,29 +53,32 @@ var startMutants = []mutant{
 			startSoundly(c, r, call)
 		}
 	})},
-	{"a confirm that is an extend", "StartedConfirmDoesNotProlong", starting(func(c *startClient, r node.Request, call node.Call) {
-		if r.Op == node.Confirm {
-			r.Op = node.Extend
-		}
-		startSoundly(c, r, call)
-	})},
-	{"a release overtakes its acquire", "StartedStaysInOrder", starting(func(c *startClient, r node.Request, call node.Call) {
-		if c.held != nil && r.Op == node.Release {
+	{"a confirm that is an extend", "StartedConfirmDoesNotProlong",
+		starting(func(c *startClient, r node.Request, call node.Call) {
+			if r.Op == node.Confirm {
+				r.Op = node.Extend
+			}
 			startSoundly(c, r, call)
-			c.held()
-			c.held = nil
-			return
-		}
-		if c.held != nil {
-			c.held()
-		}
-		if c.held = func() { startSoundly(c, r, call) }; r.Op != node.Acquire || r.Name != "name 7" {
-			c.held()
-			c.held = nil
-		}
-	})},
-	{"a closed node starts", "StartedCloseEndsOnlyThisClient", starting(func(c *startClient, r node.Request, call node.Call) {
-		other := &startClient{client: &client{broken: c.broken}}
-		startSoundly(other, r, call)
-	})},
+		})},
+	{"a release overtakes its acquire", "StartedStaysInOrder",
+		starting(func(c *startClient, r node.Request, call node.Call) {
+			if c.held != nil && r.Op == node.Release {
+				startSoundly(c, r, call)
+				c.held()
+				c.held = nil
+				return
+			}
+			if c.held != nil {
+				c.held()
+			}
+			if c.held = func() { startSoundly(c, r, call) }; r.Op != node.Acquire || r.Name != "name 7" {
+				c.held()
+				c.held = nil
+			}
+		})},
+	{"a closed node starts", "StartedCloseEndsOnlyThisClient",
+		starting(func(c *startClient, r node.Request, call node.Call) {
+			other := &startClient{client: &client{broken: c.broken}}
+			startSoundly(other, r, call)
+		})},
 }

@@ -243,7 +243,8 @@ var mutants = []mutant{
 	{"node without a name", "LeaseEndsByItself", func(n *broken) { n.mute = true }},
 	{"names without case", "NamesNeverMix", func(n *broken) { n.key = strings.ToLower }},
 	{"names trimmed", "NamesNeverMix", func(n *broken) { n.key = strings.TrimSpace }},
-	{"names cut", "NamesNeverMix", func(n *broken) { n.key = func(name string) string { return name[:min(len(name), 255)] } }},
+	{"names cut", "NamesNeverMix",
+		func(n *broken) { n.key = func(name string) string { return name[:min(len(name), 255)] } }},
 	{"names as C strings", "NamesNeverMix", func(n *broken) {
 		n.key = func(name string) string { before, _, _ := strings.Cut(name, "\x00"); return before }
 	}},
@@ -341,7 +342,8 @@ func TestMutant(t *testing.T) {
 			}
 			wait := func(d time.Duration) { b.now.Add(int64(d)) }
 			reboot := func() node.Node { b.boots(); return kind.open(b) }
-			return nodetest.Harness{Node: n, Other: other, Wait: wait, Reboot: reboot, Fast: !b.queues.slow, Patience: time.Second / 5}
+			return nodetest.Harness{Node: n, Other: other, Wait: wait, Reboot: reboot, Fast: !b.queues.slow,
+				Patience: time.Second / 5}
 		})
 		return
 	}

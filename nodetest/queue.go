@@ -99,7 +99,8 @@ type waiter struct {
 // 2023: stamps are large numbers.
 func (q *queueSuite) waiter(of *listener, stamp int64) waiter {
 	q.numbers++
-	w := waiter{node.Place{Waiter: fmt.Sprintf("%s:%d", of.client, q.numbers), Stamp: 1_700_000_000_000_000 + stamp}, of.node}
+	w := waiter{node.Place{Waiter: fmt.Sprintf("%s:%d", of.client, q.numbers), Stamp: 1_700_000_000_000_000 + stamp},
+		of.node}
 	q.current[w.Waiter] = true
 	return w
 }

@@ -112,8 +112,11 @@ func queuesNeverMix(q *queueSuite) {
 func badPlaceChangesNothing(q *queueSuite) {
 	const client = "0123456789abcdef0123456789abcdef"
 	var bad []node.Place
-	for _, w := range []string{" ", "1", client, client + ":", client + ":a", client + ":-1", client + ":1 ", client + ":1\n", client + ":1:a\n", client + ":1:\xff", client + ":1:" + strings.Repeat("x", node.MaxWaiterLabel+1), client + ":a:1",
-		client + "::1", client[1:] + ":1", client + "0:1", strings.ToUpper(client) + ":1", "g" + client[1:] + ":1", client + ":" + strings.Repeat("1", 20)} {
+	for _, w := range []string{" ", "1", client, client + ":", client + ":a", client + ":-1", client + ":1 ",
+		client + ":1\n", client + ":1:a\n", client + ":1:\xff", client + ":1:" + strings.Repeat("x", node.MaxWaiterLabel+1),
+		client + ":a:1",
+		client + "::1", client[1:] + ":1", client + "0:1", strings.ToUpper(client) + ":1", "g" + client[1:] + ":1",
+		client + ":" + strings.Repeat("1", 20)} {
 		bad = append(bad, node.Place{Waiter: w, Stamp: 1}, node.Place{Waiter: w})
 	}
 	for _, stamp := range []int64{-1, 1<<53 + 1, math.MaxInt64, math.MinInt64} {
@@ -141,7 +144,8 @@ func badPlaceChangesNothing(q *queueSuite) {
 // A client becomes a part of them too. One that could have no waiters is a mistake.
 func listenNeedsAClient(q *queueSuite) {
 	const client = "0123456789abcdef0123456789abcdef"
-	for _, bad := range []string{"", "a", "..", "../" + client[3:], client + ":1", client + "0", strings.ToUpper(client), strings.Repeat("*", 32)} {
+	for _, bad := range []string{"", "a", "..", "../" + client[3:], client + ":1", client + "0", strings.ToUpper(client),
+		strings.Repeat("*", 32)} {
 		if err := q.node.Listen(q.ctx, bad, func(string) {}); !errors.Is(err, node.ErrInvalid) {
 			q.failf(0, "listen as %q: %v; want ErrInvalid", bad, err)
 		}

@@ -151,7 +151,8 @@ func sharesAreShown(s *suite) {
 	}
 	for i, r := range want {
 		one, found := byHolder[r.Holder.Fingerprint()]
-		if !found || one.Label != r.Holder.Label() || !one.Since.Equal(begun) || one.Origin != 7 || (one.Token == 20) != (i == 1) {
+		if !found || one.Label != r.Holder.Label() || !one.Since.Equal(begun) || one.Origin != 7 ||
+			(one.Token == 20) != (i == 1) {
 			s.Errorf("shown as %+v; want %q since %v", one, r.Holder.Label(), begun)
 		}
 	}

@@ -20,10 +20,12 @@ func leaseShowsItsHolder(s *suite) {
 	shows := func(token, origin fence.Token) {
 		s.Helper()
 		l := s.inspect(s.other, "a")
-		if !l.Leased || l.Reserved || l.Holder != r.Holder.Fingerprint() || !l.Since.Equal(since) || l.Label != "host/42" || l.Token != token || l.Origin != origin {
+		if !l.Leased || l.Reserved || l.Holder != r.Holder.Fingerprint() || !l.Since.Equal(since) || l.Label != "host/42" ||
+			l.Token != token || l.Origin != origin {
 			s.Fatalf("inspected %+v; want the token %d, the origin %d, and who has it since when", l, token, origin)
 		}
-		if listed := s.list()["a"]; listed.Holder != l.Holder || !listed.Since.Equal(since) || listed.Token != token || listed.Origin != origin {
+		if listed := s.list()["a"]; listed.Holder != l.Holder || !listed.Since.Equal(since) || listed.Token != token ||
+			listed.Origin != origin {
 			s.Fatalf("listed as %+v, inspected %+v", listed, l)
 		}
 	}
@@ -54,14 +56,16 @@ func leaseShowsItsHolder(s *suite) {
 	shows(0, 21)
 
 	other := s.takes("b", "host/42", 0)
-	if l := s.inspect(s.node, "b"); l.Holder == r.Holder.Fingerprint() || l.Holder != other.Holder.Fingerprint() || l.Since.IsZero() {
+	if l := s.inspect(s.node, "b"); l.Holder == r.Holder.Fingerprint() || l.Holder != other.Holder.Fingerprint() ||
+		l.Since.IsZero() {
 		s.Fatalf("inspected %+v, of another holder", l)
 	}
 }
 
 // A prefix is text, not a pattern, and is the beginning of a name.
 func listShowsNamesWithAPrefix(s *suite) {
-	all := []string{"a", "a/", "a/1", "a/2", "a*", "a*b", "a?b", "a[1]", "A/1", "b", `a\`, "ä", "a\x00", "%", "%a", "_a", "aa"}
+	all := []string{"a", "a/", "a/1", "a/2", "a*", "a*b", "a?b", "a[1]", "A/1", "b", `a\`, "ä", "a\x00", "%", "%a", "_a",
+		"aa"}
 	for _, name := range all {
 		s.takes(name, "", 0)
 	}

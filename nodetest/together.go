@@ -32,8 +32,10 @@ func oneOfTwoClientsWins(s *suite) {
 		if errs[0] != nil || errs[1] != nil {
 			s.Fatalf("errors: %v, %v", errs[0], errs[1])
 		}
-		if a, b := answers[0].Status, answers[1].Status; !(a == node.Granted && b == node.Held || a == node.Held && b == node.Granted) {
-			s.Fatalf("round %d: the two clients were answered %+v and %+v; want one granted, one held", round, answers[0], answers[1])
+		if a, b := answers[0].Status, answers[1].Status; !(a == node.Granted && b == node.Held ||
+			a == node.Held && b == node.Granted) {
+			s.Fatalf("round %d: the two clients were answered %+v and %+v; want one granted, one held", round, answers[0],
+				answers[1])
 		}
 	}
 }

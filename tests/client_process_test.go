@@ -36,7 +36,8 @@ const clientVariable = "FENLOCK_TEST_CLIENT"
 func startClient(t *testing.T, urls []string, arguments ...string) *client {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=^TestMain$")
-	cmd.Env = append(os.Environ(), clientVariable+"="+strings.Join(urls, ","), "FENLOCK_TEST_ARGUMENTS="+strings.Join(arguments, ","))
+	cmd.Env = append(os.Environ(), clientVariable+"="+strings.Join(urls, ","),
+		"FENLOCK_TEST_ARGUMENTS="+strings.Join(arguments, ","))
 	input, output := startProcess(t, cmd)
 	return &client{t: t, cmd: cmd, input: input, output: output}
 }

@@ -49,7 +49,8 @@ func diagnose(t *testing.T, fenlock string, urls []string, args ...string) (d di
 func (d diagnosis) says(t *testing.T, severity, check, text string, nodes ...string) {
 	t.Helper()
 	for _, f := range d.Findings {
-		if f.Check == check && f.Severity == severity && slices.Equal(f.Nodes, nodes) && strings.Contains(f.Reason+" "+f.Advice, text) {
+		if f.Check == check && f.Severity == severity && slices.Equal(f.Nodes, nodes) &&
+			strings.Contains(f.Reason+" "+f.Advice, text) {
 			return
 		}
 	}
@@ -68,7 +69,8 @@ func TestDoctorInAnOutage(t *testing.T) {
 			s.MarkAdmitted(valkeynode.DefaultPrefix, 30*time.Second)
 		}
 		elsewhere, hung, locked, evicting := servers[0], servers[1], servers[2], servers[3]
-		elsewhere.Do("HSET", testserver.RegistersKey(valkeynode.DefaultPrefix), "members", elsewhere.Addr()+" 10.0.0.8:6379 10.0.0.9:6379")
+		elsewhere.Do("HSET", testserver.RegistersKey(valkeynode.DefaultPrefix), "members",
+			elsewhere.Addr()+" 10.0.0.8:6379 10.0.0.9:6379")
 		hung.Pause()
 		locked.Do("CONFIG", "SET", "requirepass", "right-one")
 		evicting.Do("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
@@ -143,7 +145,8 @@ func TestDoctorAfterRestarts(t *testing.T) {
 		d = diagnose(t, fenlock, names, "--for", "0s", "--ttl", "1s", "--max-ttl", "1m")
 		d.says(t, "error", "replica", "Name the primary instead", names[1])
 		d.says(t, "error", "max-ttl", "--max-ttl is 1m0s", names[2])
-		if d.Usable != 0 || d.Status != 2 || d.Nodes[0].State != "out" || !strings.Contains(d.Nodes[0].Why, "a short time ago") {
+		if d.Usable != 0 || d.Status != 2 || d.Nodes[0].State != "out" ||
+			!strings.Contains(d.Nodes[0].Why, "a short time ago") {
 			t.Errorf("%+v", d)
 		}
 	})

@@ -56,7 +56,8 @@ func (s *fakeS3) onTheWay(f func(w http.ResponseWriter, r *http.Request) bool) {
 
 // guard returns a process's guard.
 func (s *fakeS3) guard() *fences3.Guard {
-	return &fences3.Guard{Bucket: s.URL + "/bucket", Client: &http.Client{Transport: fences3.Signer{Region: "us-east-1", AccessKey: "key", SecretKey: "secret"}}}
+	return &fences3.Guard{Bucket: s.URL + "/bucket",
+		Client: &http.Client{Transport: fences3.Signer{Region: "us-east-1", AccessKey: "key", SecretKey: "secret"}}}
 }
 
 // note is content for an object: the lines that were there, and one more.
@@ -141,7 +142,8 @@ func TestFenceS3(t *testing.T) {
 		if g.Bucket == "" {
 			g.Bucket = guard.Bucket
 		}
-		if err := g.Write(ctx, c.key, c.token, c.content); err == nil || c.is != nil && !errors.Is(err, c.is) || errors.Is(err, fence.ErrStale) || strings.Contains(err.Error(), "secret") {
+		if err := g.Write(ctx, c.key, c.token, c.content); err == nil || c.is != nil && !errors.Is(err, c.is) ||
+			errors.Is(err, fence.ErrStale) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -216,8 +218,12 @@ func TestFenceS3Unconditional(t *testing.T) {
 			r.Header.Del("If-None-Match")
 			return true
 		},
-		"ignores If-Match":      func(_ http.ResponseWriter, r *http.Request) bool { r.Header.Del("If-Match"); return true },
-		"ignores If-None-Match": func(_ http.ResponseWriter, r *http.Request) bool { r.Header.Del("If-None-Match"); return true },
+		"ignores If-Match": func(_ http.ResponseWriter, r *http.Request) bool { r.Header.Del("If-Match"); return true },
+		"ignores If-None-Match": func(_ http.ResponseWriter,
+			r *http.Request) bool {
+			r.Header.Del("If-None-Match")
+			return true
+		},
 		"keeps no metadata": func(_ http.ResponseWriter, r *http.Request) bool {
 			r.Header.Del("X-Amz-Meta-Fenlock-Token")
 			return true

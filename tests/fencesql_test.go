@@ -184,13 +184,15 @@ func TestFenceSQL(t *testing.T) {
 	}
 	t.Run("SQLite", func(t *testing.T) { onEach(t, openSQLite) })
 	server := testserver.StartPostgres(t)
-	for _, isolation := range []sql.IsolationLevel{sql.LevelReadCommitted, sql.LevelRepeatableRead, sql.LevelSerializable} {
+	for _, isolation := range []sql.IsolationLevel{sql.LevelReadCommitted, sql.LevelRepeatableRead,
+		sql.LevelSerializable} {
 		t.Run("PostgreSQL "+isolation.String(), func(t *testing.T) {
 			onEach(t, func(t *testing.T) *fenceDB { return openPostgres(t, server.DSN(), isolation) })
 		})
 	}
 	maria := testserver.StartMariaDB(t)
-	for _, isolation := range []sql.IsolationLevel{sql.LevelReadUncommitted, sql.LevelReadCommitted, sql.LevelRepeatableRead, sql.LevelSerializable} {
+	for _, isolation := range []sql.IsolationLevel{sql.LevelReadUncommitted, sql.LevelReadCommitted,
+		sql.LevelRepeatableRead, sql.LevelSerializable} {
 		t.Run("MariaDB "+isolation.String(), func(t *testing.T) {
 			onEach(t, func(t *testing.T) *fenceDB { return openMySQL(t, maria.DSN(), isolation) })
 		})
@@ -202,13 +204,15 @@ func TestFenceSQL(t *testing.T) {
 	})
 	repeatable := func(t *testing.T) *fenceDB { return openMySQL(t, maria.DSN(), sql.LevelRepeatableRead) }
 	t.Run("MariaDB holds the row until commit", func(t *testing.T) {
-		fenceSQLHoldsTheRow(t, repeatable, "SELECT count(*) FROM information_schema.PROCESSLIST WHERE INFO LIKE 'INSERT INTO fenlock_fence%' AND TIME_MS > 50")
+		fenceSQLHoldsTheRow(t, repeatable,
+			"SELECT count(*) FROM information_schema.PROCESSLIST WHERE INFO LIKE 'INSERT INTO fenlock_fence%' AND TIME_MS > 50")
 	})
 	t.Run("MariaDB sees newer than it has read", func(t *testing.T) { fenceSQLReadBefore(t, repeatable(t)) })
 	t.Run("MariaDB tells resources apart", func(t *testing.T) { fenceSQLBytes(t, repeatable(t)) })
 	readCommitted := func(t *testing.T) *fenceDB { return openPostgres(t, server.DSN(), sql.LevelReadCommitted) }
 	t.Run("PostgreSQL holds the row until commit", func(t *testing.T) {
-		fenceSQLHoldsTheRow(t, readCommitted, "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()")
+		fenceSQLHoldsTheRow(t, readCommitted,
+			"SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()")
 	})
 	t.Run("PostgreSQL check-then-act loses", func(t *testing.T) { fenceSQLCheckThenAct(t, readCommitted(t)) })
 	t.Run("SQLite is busy until commit", func(t *testing.T) { fenceSQLBusy(t, openSQLite(t)) })
@@ -454,7 +458,8 @@ func fenceSQLReadBefore(t *testing.T, db *fenceDB) {
 func fenceSQLBytes(t *testing.T, db *fenceDB) {
 	for i, resource := range []string{"a", "A", "a ", "ä", "Ä", "\xff", "\x00", "a\x00", "", strings.Repeat("x", 1024)} {
 		token := fence.Token(100 - i)
-		if err := db.inTx(t.Context(), func(tx *sql.Tx) error { return db.guard.Check(t.Context(), tx, resource, token) }); err != nil {
+		if err := db.inTx(t.Context(),
+			func(tx *sql.Tx) error { return db.guard.Check(t.Context(), tx, resource, token) }); err != nil {
 			t.Errorf("%q: %v", resource, err)
 		}
 	}
@@ -519,7 +524,8 @@ func fenceSQLCheckThenAct(t *testing.T, db *fenceDB) {
 	}
 	defer paused.Rollback()
 	var newest fence.Token
-	if err := paused.QueryRow("SELECT token FROM "+fencesql.DefaultTable+" WHERE resource = $1", fenceResource).Scan(&newest); err != nil || newest > 33 {
+	if err := paused.QueryRow("SELECT token FROM "+fencesql.DefaultTable+" WHERE resource = $1",
+		fenceResource).Scan(&newest); err != nil || newest > 33 {
 		t.Fatal(newest, err)
 	}
 	if err := db.write(ctx, db.guard.Check, 34); err != nil {

@@ -46,7 +46,8 @@ func goRedisNode(t testing.TB, addr string) node.Node {
 }
 
 func goRedisConfig(t testing.TB, servers []*testserver.Server, label string) fenlock.Config {
-	return fenlock.Config{Nodes: goRedisNodes(t, servers), TTL: groupTTL, MaxTTL: groupTTL, NodeTimeout: groupTTL / 4, Label: label}
+	return fenlock.Config{Nodes: goRedisNodes(t, servers), TTL: groupTTL, MaxTTL: groupTTL, NodeTimeout: groupTTL / 4,
+		Label: label}
 }
 
 // A program on go-redis and one on valkey-go are in one group. They hand the lock to each other, in
@@ -63,7 +64,8 @@ func TestGoRedisBesideValkeyGo(t *testing.T) {
 		cli := func(arguments ...string) string {
 			t.Helper()
 			run := exec.Command(command, arguments...)
-			run.Env = append(os.Environ(), "FENLOCK_NODES="+strings.Join(urls(servers), ","), "FENLOCK_MAX_TTL="+groupTTL.String())
+			run.Env = append(os.Environ(), "FENLOCK_NODES="+strings.Join(urls(servers), ","),
+				"FENLOCK_MAX_TTL="+groupTTL.String())
 			output, err := run.CombinedOutput()
 			if err != nil {
 				t.Fatalf("%v: %v\n%s", arguments, err, output)
@@ -72,7 +74,8 @@ func TestGoRedisBesideValkeyGo(t *testing.T) {
 		}
 
 		held := acquire(t, own, "orders")
-		if said := cli("ls"); !strings.Contains(said, "on-go-redis") || !strings.Contains(said, "orders") || !strings.Contains(said, fmt.Sprint(held.Token())) {
+		if said := cli("ls"); !strings.Contains(said, "on-go-redis") || !strings.Contains(said, "orders") ||
+			!strings.Contains(said, fmt.Sprint(held.Token())) {
 			t.Errorf("ls says\n%s", said)
 		}
 		var last = held.Token()

@@ -108,7 +108,8 @@ func newLocker(t testing.TB, urls []string, change ...func(*fenlock.Config)) *fe
 	return newLockerWith(t, urls, nil, change...)
 }
 
-func newLockerWith(t testing.TB, urls []string, options []valkeynode.Option, change ...func(*fenlock.Config)) *fenlock.Locker {
+func newLockerWith(t testing.TB, urls []string, options []valkeynode.Option,
+	change ...func(*fenlock.Config)) *fenlock.Locker {
 	t.Helper()
 	config, err := newConfig(urls, options...)
 	if err != nil {

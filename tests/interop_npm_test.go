@@ -86,7 +86,8 @@ type nodeProcess struct {
 
 func startNode(t *testing.T, folder, version, name string, servers []*testserver.Server) *nodeProcess {
 	t.Helper()
-	arguments := []string{"lock.js", version, name, testserver.Operator} // its scripts say EXISTS, which fenlock's do not need
+	// its scripts say EXISTS, which fenlock's do not need
+	arguments := []string{"lock.js", version, name, testserver.Operator}
 	for _, s := range servers {
 		arguments = append(arguments, s.Addr())
 	}

@@ -23,15 +23,17 @@ func plainGroup(t *testing.T, kind testserver.Kind, n int) ([]*testserver.Server
 }
 
 // plainGroupFor is plainGroup for another longest lease.
-func plainGroupFor(t *testing.T, kind testserver.Kind, n int, ttl time.Duration) ([]*testserver.Server, *fenlock.Locker) {
+func plainGroupFor(t *testing.T, kind testserver.Kind, n int, ttl time.Duration) ([]*testserver.Server,
+	*fenlock.Locker) {
 	t.Helper()
 	servers := testserver.Group(t, kind, n)
 	for _, s := range servers {
 		s.MarkAdmitted("", ttl)
 	}
-	return servers, newLockerWith(t, urls(servers), []valkeynode.Option{valkeynode.WithPrefix("")}, func(c *fenlock.Config) {
-		c.TTL, c.MaxTTL, c.NodeTimeout = ttl, ttl, ttl/4
-	})
+	return servers, newLockerWith(t, urls(servers), []valkeynode.Option{valkeynode.WithPrefix("")},
+		func(c *fenlock.Config) {
+			c.TTL, c.MaxTTL, c.NodeTimeout = ttl, ttl, ttl/4
+		})
 }
 
 func plainLocker(t *testing.T, servers []*testserver.Server) *fenlock.Locker {

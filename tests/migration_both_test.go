@@ -106,7 +106,8 @@ func TestMigrationFromEtcd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ours, err := fenlock.New(fenlock.Config{Nodes: []fenlock.Node{node}, NewServers: true, NodeTimeout: fenlock.DefaultTTL / 5})
+	ours, err := fenlock.New(fenlock.Config{Nodes: []fenlock.Node{node}, NewServers: true,
+		NodeTimeout: fenlock.DefaultTTL / 5})
 	if err != nil {
 		t.Fatal(err)
 	}

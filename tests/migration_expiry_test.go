@@ -161,7 +161,8 @@ func expireOurs(t *testing.T, take library, ours *fenlock.Locker, command string
 	}
 	release(t, lock)
 
-	arguments := []string{"run", "--prefix", "", "--ttl", expiryTTL.String(), "--max-ttl", expiryTTL.String(), "orders/42", "-c", "echo held && exec sleep 60"}
+	arguments := []string{"run", "--prefix", "", "--ttl", expiryTTL.String(), "--max-ttl", expiryTTL.String(), "orders/42",
+		"-c", "echo held && exec sleep 60"}
 	cmd := exec.Command(command, arguments...)
 	cmd.Env = append(cmd.Environ(), "FENLOCK_NODES="+strings.Join(urls(servers), ","))
 	_, output := startProcess(t, cmd)

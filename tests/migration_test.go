@@ -32,7 +32,8 @@ type locked struct {
 
 // instance works until ctx is done, with whichever library is its own at the time. A client that
 // finds the lock taken for long tries again.
-func (s *service) instance(ctx context.Context, t *testing.T, own *atomic.Int64, take [2]func(ctx context.Context) (locked, error)) {
+func (s *service) instance(ctx context.Context, t *testing.T, own *atomic.Int64,
+	take [2]func(ctx context.Context) (locked, error)) {
 	for ctx.Err() == nil {
 		which := own.Load()
 		k, err := take[which](ctx)
@@ -161,7 +162,8 @@ func TestMigrationFromRedislock(t *testing.T) {
 		server := testserver.Start(t, kind)
 		theirs, ours := redislockOn(t, server), patient(t, []*testserver.Server{server}, "")
 		change(t, func(ctx context.Context) (locked, error) {
-			k, err := theirs.Obtain(ctx, "orders/42", time.Minute, &redislock.Options{RetryStrategy: redislock.LinearBackoff(5 * time.Millisecond)})
+			k, err := theirs.Obtain(ctx, "orders/42", time.Minute,
+				&redislock.Options{RetryStrategy: redislock.LinearBackoff(5 * time.Millisecond)})
 			if err != nil {
 				return locked{}, err
 			}

@@ -40,7 +40,8 @@ func TestStuckHolderInAnOutage(t *testing.T) {
 			cmd.Env = append(os.Environ(), "FENLOCK_NODES="+strings.Join(nodes, ","))
 			return cmd
 		}
-		holder := command(right, "run", "--label", "host-a nightly", "orders", "--", "sh", "-c", "echo $FENLOCK_TOKEN; exec sleep 100")
+		holder := command(right, "run", "--label", "host-a nightly", "orders", "--", "sh", "-c",
+			"echo $FENLOCK_TOKEN; exec sleep 100")
 		stdout, err := holder.StdoutPipe()
 		if err != nil {
 			t.Fatal(err)
@@ -75,9 +76,11 @@ func TestStuckHolderInAnOutage(t *testing.T) {
 			}
 		}
 		unread := []string{hung.Addr() + "  no answer", refusing.Addr()}
-		says(0, []string{"inspect", "orders"}, append(unread, "orders is held by host-a nightly", "votes  3/5", "password")...)
+		says(0, []string{"inspect", "orders"},
+			append(unread, "orders is held by host-a nightly", "votes  3/5", "password")...)
 		says(0, []string{"ls"}, "host-a nightly", "orders")
-		says(0, []string{"nodes"}, hung.Addr()+" is down", refusing.Addr()+" is misconfigured", "password", "3 of 5 vote, 3 needed")
+		says(0, []string{"nodes"}, hung.Addr()+" is down", refusing.Addr()+" is misconfigured", "password",
+			"3 of 5 vote, 3 needed")
 		says(2, []string{"doctor", "--for", "0s"}, "[hangs]", "kill -CONT", "[password]", "Correct the user and the password")
 		says(75, []string{"run", "-n", "orders", "--", "echo", "mine"}, "host-a nightly")
 		says(0, []string{"release", "--force", "--yes", "orders"}, "broken: orders, held by host-a nightly (")

@@ -32,7 +32,8 @@ func TestEngineOfAnotherModule(t *testing.T) {
 			t.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, out)
 		}
 		// The rules for queues are among those that it has passed.
-		if args[0] == "test" && (!strings.Contains(string(out), "--- PASS: TestConformance/ReleaseNotifiesTheFirst ") || strings.Contains(string(out), "--- SKIP")) {
+		if args[0] == "test" && (!strings.Contains(string(out), "--- PASS: TestConformance/ReleaseNotifiesTheFirst ") ||
+			strings.Contains(string(out), "--- SKIP")) {
 			t.Errorf("not all rules were run:\n%s", out)
 		}
 	}

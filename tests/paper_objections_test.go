@@ -79,7 +79,8 @@ func TestLostReplies(t *testing.T) {
 		l := newLocker(t, append(through, servers[2].URL()))
 		release(t, acquire(t, l, "warm up"))
 		lift := networks.impose(proxy.Rule{From: proxy.Effect{Lose: true}})
-		if _, err := l.TryAcquire(bounded(t), "orders/42"); !errors.Is(err, fenlock.ErrNoQuorum) || errors.Is(err, fenlock.ErrHeld) {
+		if _, err := l.TryAcquire(bounded(t), "orders/42"); !errors.Is(err, fenlock.ErrNoQuorum) ||
+			errors.Is(err, fenlock.ErrHeld) {
 			t.Errorf("with two of three replies lost: %v", err)
 		}
 		noLeases(t, servers, "orders/42")

@@ -21,7 +21,8 @@ func TestSetUpOfMySQL(t *testing.T) {
 	carryOut(t, root, "DROP DATABASE locks;") // the page makes one
 	folder := t.TempDir()
 	for _, user := range []string{"owner", "locks"} {
-		if err := os.WriteFile(filepath.Join(folder, user+".password"), []byte(strings.ToUpper(user)+"-PASSWORD\n"), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(folder, user+".password"), []byte(strings.ToUpper(user)+"-PASSWORD\n"),
+			0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -34,7 +35,8 @@ func TestSetUpOfPostgreSQL(t *testing.T) {
 	root := database(t, "pgx", server.DSN())
 	carryOut(t, root, "CREATE ROLE owner LOGIN; CREATE ROLE app LOGIN; CREATE DATABASE app; GRANT CREATE ON DATABASE app TO owner;")
 	owner := database(t, "pgx", "postgres://owner@"+server.Addr()+"/app?sslmode=disable")
-	said := followed(t, "../docs/postgres.md", owner, strings.NewReplacer("db.example", server.Addr(), "./report", "echo it holds"))
+	said := followed(t, "../docs/postgres.md", owner,
+		strings.NewReplacer("db.example", server.Addr(), "./report", "echo it holds"))
 	wantSaid(t, said, "it holds")
 }
 
@@ -76,7 +78,8 @@ func followed(t *testing.T, page string, db *sql.DB, changed *strings.Replacer) 
 	section, _, _ = strings.Cut(section, "\n## ")
 	blocks := block.FindAllString(section, -1)
 	if len(blocks) < 3 {
-		t.Fatalf("%s has %d blocks of code below Set-up; want the tables, the rights and the first lock at least", page, len(blocks))
+		t.Fatalf("%s has %d blocks of code below Set-up; want the tables, the rights and the first lock at least", page,
+			len(blocks))
 	}
 	path := filepath.Dir(testserver.Fenlock(t)) + ":" + os.Getenv("PATH")
 	for _, b := range blocks {

@@ -43,7 +43,8 @@ func newFenlock(addrs string) client {
 	n, err := zknode.Open("zk://" + addrs + "/bench/fenlock")
 	check(err)
 	// 64 lockers on a busy machine are slower than the timeout for one that is sick.
-	l, err := fenlock.New(fenlock.Config{Nodes: []node.Node{n}, NewServers: true, TTL: 30 * time.Second, NodeTimeout: 7 * time.Second, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	l, err := fenlock.New(fenlock.Config{Nodes: []node.Node{n}, NewServers: true, TTL: 30 * time.Second,
+		NodeTimeout: 7 * time.Second, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	check(err)
 	return &fenlocks{l, n}
 }
@@ -122,7 +123,8 @@ func run(t *testserver.Outside, rounds, count int) {
 	}
 	for _, what := range []string{"alone", "handover"} {
 		ours, theirs := median(figures[what+" fenlock"]), median(figures[what+" zk.Lock"])
-		fmt.Fprintf(os.Stdout, "%-10s median: fenlock %v, zk.Lock %v, ratio %.2f\n", what, ours.Round(time.Microsecond), theirs.Round(time.Microsecond), float64(ours)/float64(theirs))
+		fmt.Fprintf(os.Stdout, "%-10s median: fenlock %v, zk.Lock %v, ratio %.2f\n", what, ours.Round(time.Microsecond),
+			theirs.Round(time.Microsecond), float64(ours)/float64(theirs))
 	}
 	ours, theirs := median(rates["fenlock"]), median(rates["zk.Lock"])
 	fmt.Fprintf(os.Stdout, "64 lockers: fenlock %.0f/s, zk.Lock %.0f/s, ratio %.2f\n", ours, theirs, ours/theirs)

@@ -36,8 +36,10 @@ func TestCompose(t *testing.T) {
 	}
 	ports, volumes := map[string]bool{}, map[string]bool{}
 	for name, s := range project.Services {
-		if s.Image != "docker.io/valkey/valkey:8.1.8" || s.Restart == "" || s.MemLimit == 0 || !s.ReadOnly || s.Privileged || !slices.Equal(s.CapDrop, []string{"ALL"}) {
-			t.Errorf("%s: %s, restart %q, %d bytes, read-only %v, privileged %v, without %v", name, s.Image, s.Restart, s.MemLimit, s.ReadOnly, s.Privileged, s.CapDrop)
+		if s.Image != "docker.io/valkey/valkey:8.1.8" || s.Restart == "" || s.MemLimit == 0 || !s.ReadOnly || s.Privileged ||
+			!slices.Equal(s.CapDrop, []string{"ALL"}) {
+			t.Errorf("%s: %s, restart %q, %d bytes, read-only %v, privileged %v, without %v", name, s.Image, s.Restart,
+				s.MemLimit, s.ReadOnly, s.Privileged, s.CapDrop)
 		}
 		if s.HealthCheck == nil || !slices.Equal([]string(s.HealthCheck.Test), []string{"CMD-SHELL", healthCheck}) {
 			t.Errorf("%s is asked %v", name, s.HealthCheck)
@@ -56,7 +58,8 @@ func TestCompose(t *testing.T) {
 			}
 			volumes[v.Source] = true
 		}
-		if targets["/etc/fenlock/fenlock.conf"] != absolute(t, "valkey/fenlock.conf") || targets["/etc/fenlock/users.acl"] == "" || targets["/data"] == "" {
+		if targets["/etc/fenlock/fenlock.conf"] != absolute(t, "valkey/fenlock.conf") ||
+			targets["/etc/fenlock/users.acl"] == "" || targets["/data"] == "" {
 			t.Errorf("%s has the files %v", name, targets)
 		}
 		if !strings.HasPrefix(strings.Join(s.Command, " "), "valkey-server /etc/fenlock/fenlock.conf --dir /data ") {

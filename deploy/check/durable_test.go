@@ -51,7 +51,8 @@ func TestFileThatEndsInTheMiddle(t *testing.T) {
 		if err := s.try(s.arguments()...); err == nil || !strings.Contains(s.Log(), "Unexpected end of file") {
 			t.Fatalf("on half a transaction: %v: want it to end and to say why; its log:\n%s", err, s.Log())
 		}
-		fix := exec.Command(string(kind)+"-check-aof", "--fix", filepath.Join(s.folder, "appendonlydir", "appendonly.aof.manifest"))
+		fix := exec.Command(string(kind)+"-check-aof", "--fix",
+			filepath.Join(s.folder, "appendonlydir", "appendonly.aof.manifest"))
 		fix.Stdin = strings.NewReader("y\n")
 		if said, err := fix.CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, said)
@@ -115,7 +116,8 @@ func TestRestoredBackups(t *testing.T) {
 				if err := os.RemoveAll(filepath.Join(s.folder, "appendonlydir")); err != nil {
 					t.Fatal(err)
 				}
-				if err := os.CopyFS(filepath.Join(s.folder, "appendonlydir"), os.DirFS(filepath.Join(backup, "appendonlydir"))); err != nil {
+				if err := os.CopyFS(filepath.Join(s.folder, "appendonlydir"),
+					os.DirFS(filepath.Join(backup, "appendonlydir"))); err != nil {
 					t.Fatal(err)
 				}
 				s.unmark()

@@ -17,7 +17,8 @@ func examples(t *testing.T) map[string][]string {
 	t.Helper()
 	all := map[string][]string{}
 	for _, file := range []string{"systemd/example-job.service", "systemd/example-leader.service"} {
-		for _, m := range regexp.MustCompile(`(?m)^ExecStart=/usr/bin/fenlock (.*)$`).FindAllStringSubmatch(read(t, file), -1) {
+		for _, m := range regexp.MustCompile(`(?m)^ExecStart=/usr/bin/fenlock (.*)$`).FindAllStringSubmatch(read(t, file),
+			-1) {
 			all[file] = strings.Fields(m[1])
 		}
 	}

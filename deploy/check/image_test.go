@@ -41,7 +41,8 @@ func TestImage(t *testing.T) {
 		t.Errorf("it begins with %s", image.BaseName)
 	}
 	version := regexp.MustCompile(`golang:(\d+\.\d+)\.\d+$`).FindStringSubmatch(build.BaseName)
-	if wanted := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindStringSubmatch(read(t, "../go.work")); version == nil || wanted == nil || version[1] < wanted[1] {
+	if wanted := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindStringSubmatch(read(t, "../go.work")); version == nil ||
+		wanted == nil || version[1] < wanted[1] {
 		t.Errorf("it is built by %s, and go.work wants %v", build.BaseName, wanted)
 	}
 	said := map[string]string{}

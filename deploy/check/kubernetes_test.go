@@ -135,7 +135,8 @@ func TestManifestsConform(t *testing.T) {
 // The five are one file with five numbers.
 func TestServersAreAlike(t *testing.T) {
 	for _, n := range []string{"2", "3", "4", "5"} {
-		if want := strings.ReplaceAll(read(t, "kubernetes/server-1.yaml"), "fenlock-1", "fenlock-"+n); read(t, "kubernetes/server-"+n+".yaml") != want {
+		if want := strings.ReplaceAll(read(t, "kubernetes/server-1.yaml"), "fenlock-1", "fenlock-"+n); read(t,
+			"kubernetes/server-"+n+".yaml") != want {
 			t.Errorf("server-%s.yaml is not server-1.yaml with its number: sed s/fenlock-1/fenlock-%s/g", n, n)
 		}
 	}
@@ -240,7 +241,8 @@ func checkServer(t *testing.T, name string, m manifest, conf string) {
 		}
 	}
 	for _, argument := range c.Args {
-		if strings.HasPrefix(argument, "/") && !slices.ContainsFunc(folders, func(folder string) bool { return strings.HasPrefix(argument+"/", folder) }) {
+		if strings.HasPrefix(argument, "/") &&
+			!slices.ContainsFunc(folders, func(folder string) bool { return strings.HasPrefix(argument+"/", folder) }) {
 			t.Errorf("%s: %s is in none of %v", name, argument, folders)
 		}
 	}

@@ -53,7 +53,9 @@ func TestPrometheusConfiguration(t *testing.T) {
 	if err := promtool(monitored(t, nil), "check", "config", "prometheus.yml"); err != nil {
 		t.Error(err)
 	}
-	for _, broken := range [][2]string{{"credentials_file: /etc/prometheus/fenlock-ui-token", "credentials_file: /etc/prometheus/another"}, {"static_configs", "static_config"}, {"fenlock.rules.yml", "fenlock.rules"}, {"15s", "15"}} {
+	for _, broken := range [][2]string{{"credentials_file: /etc/prometheus/fenlock-ui-token",
+		"credentials_file: /etc/prometheus/another"}, {"static_configs", "static_config"},
+		{"fenlock.rules.yml", "fenlock.rules"}, {"15s", "15"}} {
 		folder := monitored(t, func(file, text string) string {
 			if file == "prometheus.yml" {
 				return with(t, text, broken[0], broken[1])
@@ -129,12 +131,15 @@ func TestAlerts(t *testing.T) {
 			}
 			n++
 			if !fires[r.Alert] || !silent[r.Alert] {
-				t.Errorf("%s: no test in which it fires (%v), or none in which it does not (%v)", r.Alert, fires[r.Alert], silent[r.Alert])
+				t.Errorf("%s: no test in which it fires (%v), or none in which it does not (%v)", r.Alert, fires[r.Alert],
+					silent[r.Alert])
 			}
-			if !slices.Contains([]string{"warning", "critical"}, r.Labels["severity"]) || r.Annotations["summary"] == "" || r.Annotations["description"] == "" {
+			if !slices.Contains([]string{"warning", "critical"}, r.Labels["severity"]) || r.Annotations["summary"] == "" ||
+				r.Annotations["description"] == "" {
 				t.Errorf("%s has the labels %v and says %v", r.Alert, r.Labels, r.Annotations)
 			}
-			if url := r.Annotations["runbook_url"]; !strings.HasSuffix(url, "/docs/telemetry.md#alerts") || !strings.Contains(guide, "| `"+r.Alert+"` |") || !strings.Contains(guide, "\n## Alerts\n") {
+			if url := r.Annotations["runbook_url"]; !strings.HasSuffix(url, "/docs/telemetry.md#alerts") ||
+				!strings.Contains(guide, "| `"+r.Alert+"` |") || !strings.Contains(guide, "\n## Alerts\n") {
 				t.Errorf("%s: %s does not say what to do", r.Alert, url)
 			}
 		}
@@ -146,7 +151,8 @@ func TestAlerts(t *testing.T) {
 
 // mistakes are what can be wrong with an alert: a piece of its text that is another one.
 var mistakes = map[string][][2]string{
-	"FenlockNodeDown":          {{`fenlock_state="down"} == 1`, `fenlock_state="down"} == 0`}, {`fenlock_state="down"} == 1`, `fenlock_state="out"} == 1`}},
+	"FenlockNodeDown": {{`fenlock_state="down"} == 1`, `fenlock_state="down"} == 0`},
+		{`fenlock_state="down"} == 1`, `fenlock_state="out"} == 1`}},
 	"FenlockNodeOut":           {{`fenlock_state="out"} == 1`, `fenlock_state="out"} == 2`}},
 	"FenlockNodeMisconfigured": {{`"misconfigured"} == 1`, `"misconfigured"} > 1`}},
 	"FenlockGroupUnseen":       {{`up{job="fenlock-group"} == 0`, `up == 0`}},
@@ -155,7 +161,8 @@ var mistakes = map[string][][2]string{
 		{"and fenlock:nodes > 1", ""}, {"nodes_spare < 0", "nodes_spare < 1"}, {"nodes_spare < 0", "nodes_spare < -1"},
 		{`{fenlock_state=~"votes|ready"}`, `{fenlock_state="votes"}`},
 		{"floor(fenlock:nodes / 2) - 1", "floor(fenlock:nodes / 2)"},
-		{"or count by (job, instance) (fenlock_node_admitted)", ""}, {"or sum by (job, instance) (fenlock_node_admitted)", ""},
+		{"or count by (job, instance) (fenlock_node_admitted)", ""},
+		{"or sum by (job, instance) (fenlock_node_admitted)", ""},
 	},
 	"FenlockLost": {
 		{"increase(fenlock_lost_total[10m]) > 0", "increase(fenlock_lost_total[10m]) > 5"},
@@ -167,10 +174,12 @@ var mistakes = map[string][][2]string{
 		{"or (fenlock_guard_refused_total unless last_over_time(fenlock_guard_refused_total[1h] offset 10m)) > 0", ""},
 		{" unless last_over_time(fenlock_guard_refused_total[1h] offset 10m)", ""},
 	},
-	"FenlockAcquireFailing": {{`no_quorum|error"}[10m]`, `error"}[10m]`}, {`no_quorum|error"}[10m]`, `no_quorum"}[10m]`}, {`no_quorum|error"}[10m]`, `no_quorum|error|held"}[10m]`}},
-	"FenlockWaiting":        {{`{fenlock_outcome="acquired"}[30m]`, `[30m]`}, {"(fenlock_waiting) > 0", "(fenlock_waiting) > 1"}},
-	"FenlockWaitsLong":      {{"))) > 300", "))) > 3000"}, {"))) > 300", "))) > 3"}, {"(0.9, sum", "(0.2, sum"}},
-	"FenlockValidityLow":    {{"))) < 2\n", "))) < 0.2\n"}, {"))) < 2\n", "))) < 20\n"}, {"(0.05, sum", "(0.95, sum"}},
+	"FenlockAcquireFailing": {{`no_quorum|error"}[10m]`, `error"}[10m]`}, {`no_quorum|error"}[10m]`, `no_quorum"}[10m]`},
+		{`no_quorum|error"}[10m]`, `no_quorum|error|held"}[10m]`}},
+	"FenlockWaiting": {{`{fenlock_outcome="acquired"}[30m]`, `[30m]`},
+		{"(fenlock_waiting) > 0", "(fenlock_waiting) > 1"}},
+	"FenlockWaitsLong":   {{"))) > 300", "))) > 3000"}, {"))) > 300", "))) > 3"}, {"(0.9, sum", "(0.2, sum"}},
+	"FenlockValidityLow": {{"))) < 2\n", "))) < 0.2\n"}, {"))) < 2\n", "))) < 20\n"}, {"(0.05, sum", "(0.95, sum"}},
 }
 
 // The tests of the alerts see what is broken in each of them: thresholds, selections, and
@@ -210,7 +219,8 @@ func TestAlertsThatAreBroken(t *testing.T) {
 	parse(t, text, &all)
 	for _, group := range all.Groups {
 		for _, r := range group.Rules {
-			if r.Alert != "" && !slices.ContainsFunc(slices.Collect(maps.Keys(mistakes)), func(a string) bool { return regexp.MustCompile("^" + a + "$").MatchString(r.Alert) }) {
+			if r.Alert != "" && !slices.ContainsFunc(slices.Collect(maps.Keys(mistakes)),
+				func(a string) bool { return regexp.MustCompile("^" + a + "$").MatchString(r.Alert) }) {
 				t.Errorf("%s: nothing is broken", r.Alert)
 			}
 			if r.For != "" {

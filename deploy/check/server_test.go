@@ -152,7 +152,8 @@ func freePort(t testing.TB) string {
 // refusesStrangers is the containers' health check. It returns nil if the server answers, and
 // serves no client without a login.
 func (s *server) refusesStrangers() error {
-	said, err := exec.Command("sh", "-c", strings.Replace(healthCheck, "valkey-cli", strings.Join(s.cli(), " "), 1)).CombinedOutput()
+	said, err := exec.Command("sh", "-c",
+		strings.Replace(healthCheck, "valkey-cli", strings.Join(s.cli(), " "), 1)).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("%w: %s", err, said)
 	}

@@ -11,7 +11,8 @@ import (
 )
 
 // units are what is in deploy/systemd, and an instance of what is a template.
-var units = []string{"valkey-fenlock@6379.service", "example-job.service", "example-job.timer", "example-leader.service"}
+var units = []string{"valkey-fenlock@6379.service", "example-job.service", "example-job.timer",
+	"example-leader.service"}
 
 // mostExposed is the largest exposure that systemd-analyze security may find, in tenths:
 // between 0 and 10, and "OK" up to 4. What is left are the network and the kernel.
@@ -23,7 +24,8 @@ func machine(t *testing.T, change func(text string) string) (root string) {
 	t.Helper()
 	root = t.TempDir()
 	systems := "/lib/systemd/system"
-	for unit, text := range map[string]string{"sysinit.target": "", "basic.target": "", "shutdown.target": "", "network-online.target": "", "time-sync.target": "", "timers.target": "", "multi-user.target": ""} {
+	for unit, text := range map[string]string{"sysinit.target": "", "basic.target": "", "shutdown.target": "",
+		"network-online.target": "", "time-sync.target": "", "timers.target": "", "multi-user.target": ""} {
 		own, err := os.ReadFile(filepath.Join(systems, unit))
 		if err != nil {
 			t.Fatalf("systemd's own units are missing: %v: run scripts/install-servers.sh (make setup)", err)
@@ -61,7 +63,8 @@ func write(t *testing.T, path, text string, mode os.FileMode) {
 // content with silence, and only warns of a misspelt setting.
 func analyze(t *testing.T, root string, arguments ...string) error {
 	t.Helper()
-	said, err := exec.Command("systemd-analyze", append([]string{"--no-pager", "--root=" + root}, arguments...)...).CombinedOutput()
+	said, err := exec.Command("systemd-analyze",
+		append([]string{"--no-pager", "--root=" + root}, arguments...)...).CombinedOutput()
 	if err != nil || len(said) > 0 {
 		return fmt.Errorf("systemd-analyze %v: %v: %s", arguments, err, said)
 	}
@@ -98,10 +101,12 @@ func TestUnits(t *testing.T) {
 }
 
 func TestUnitsAreConfined(t *testing.T) {
-	for _, broken := range []string{"", "CapabilityBoundingSet=\n", "RestrictNamespaces=true\n", "SystemCallFilter=@system-service\n"} {
+	for _, broken := range []string{"", "CapabilityBoundingSet=\n", "RestrictNamespaces=true\n",
+		"SystemCallFilter=@system-service\n"} {
 		root := machine(t, func(text string) string { return strings.Replace(text, broken, "", 1) })
 		for _, unit := range []string{"valkey-fenlock@.service", "example-job.service", "example-leader.service"} {
-			said, err := exec.Command("systemd-analyze", "security", "--no-pager", "--offline=true", "--threshold="+mostExposed, "--root="+root, unit).CombinedOutput()
+			said, err := exec.Command("systemd-analyze", "security", "--no-pager", "--offline=true", "--threshold="+mostExposed,
+				"--root="+root, unit).CombinedOutput()
 			if (err == nil) != (broken == "") {
 				t.Errorf("%s without %q: %v: %s", unit, broken, err, regexp.MustCompile(`(?m)^→.*`).Find(said))
 			}
@@ -144,7 +149,8 @@ func TestUnitsOfSeveralMachines(t *testing.T) {
 
 // The unit's command line is one that the server understands, with several addresses.
 func TestCommandLineOfTheUnit(t *testing.T) {
-	line := regexp.MustCompile(`(?m)^ExecStart=/usr/bin/valkey-server (.*)$`).FindStringSubmatch(read(t, "systemd/valkey-fenlock@.service"))
+	line := regexp.MustCompile(`(?m)^ExecStart=/usr/bin/valkey-server (.*)$`).FindStringSubmatch(read(t,
+		"systemd/valkey-fenlock@.service"))
 	if line == nil {
 		t.Fatal("the unit starts no valkey-server")
 	}

@@ -63,7 +63,8 @@ func TestUsers(t *testing.T) {
 		c := newCluster(t, kind, 1)
 		s := c.servers[0]
 		password, _, _ := strings.Cut(strings.TrimPrefix(c.nodes, "valkey://lock-user:"), "@")
-		for _, command := range []string{"FLUSHALL", "KEYS *", "CONFIG SET appendonly no", "GET other", "SHUTDOWN", "ACL LIST", "PUBLISH other 1"} {
+		for _, command := range []string{"FLUSHALL", "KEYS *", "CONFIG SET appendonly no", "GET other", "SHUTDOWN",
+			"ACL LIST", "PUBLISH other 1"} {
 			if said := s.as("lock-user", password, strings.Fields(command)...); !strings.HasPrefix(said, "NOPERM") {
 				t.Errorf("lock-user: %s: %s; want NOPERM", command, said)
 			}
@@ -105,7 +106,8 @@ func TestChangeOfPassword(t *testing.T) {
 		if err := held.Extend(t.Context()); err != nil {
 			t.Errorf("who is connected goes on: %v", err)
 		}
-		if _, err := c.client(t, nil).TryAcquire(t.Context(), "b"); !errors.Is(err, fenlock.ErrMisconfigured) || strings.Contains(err.Error(), old) {
+		if _, err := c.client(t, nil).TryAcquire(t.Context(), "b"); !errors.Is(err, fenlock.ErrMisconfigured) ||
+			strings.Contains(err.Error(), old) {
 			t.Errorf("with the old password: %v; want ErrMisconfigured, without the password", err)
 		}
 		takes(t, changed.client(t, nil), "with the new password alone")
@@ -116,7 +118,8 @@ func TestChangeOfPassword(t *testing.T) {
 // docs/valkey.md says.
 func TestPermissionsAreTheDocuments(t *testing.T) {
 	const document = "../docs/valkey.md"
-	line := regexp.MustCompile(`ACL SETUSER lock-user on clearselectors resetkeys resetchannels -@all (.*)`).FindStringSubmatch(read(t, document))
+	line := regexp.MustCompile(
+		`ACL SETUSER lock-user on clearselectors resetkeys resetchannels -@all (.*)`).FindStringSubmatch(read(t, document))
 	if line == nil {
 		t.Fatalf("%s has no line of permissions", document)
 	}
@@ -148,7 +151,9 @@ func TestCredentials(t *testing.T) {
 		}
 		texts[name] = string(text)
 	}
-	nodes := regexp.MustCompile(`^FENLOCK_NODES=valkey://lock-user:([\w-]{32})@a:1,valkey://lock-user:([\w-]{32})@b:2\?name=2\n$`).FindStringSubmatch(texts["nodes.env"])
+	nodes := regexp.MustCompile(
+		`^FENLOCK_NODES=valkey://lock-user:([\w-]{32})@a:1,valkey://lock-user:([\w-]{32})@b:2\?name=2\n$`).
+		FindStringSubmatch(texts["nodes.env"])
 	if nodes == nil || nodes[1] != nodes[2] {
 		t.Fatalf("nodes.env is %q", texts["nodes.env"])
 	}
@@ -174,7 +179,8 @@ func TestServerWithoutUsers(t *testing.T) {
 			s := &server{t: t, kind: kind, port: freePort(t), folder: t.TempDir(), users: users}
 			err := s.try(s.arguments()...)
 			said := s.Log()
-			if err == nil || !strings.Contains(said, "ACL") || !strings.Contains(said, "hash must be exactly 64") && !strings.Contains(said, "No such file") {
+			if err == nil || !strings.Contains(said, "ACL") ||
+				!strings.Contains(said, "hash must be exactly 64") && !strings.Contains(said, "No such file") {
 				t.Errorf("%s-server with %s: %v; want it to end for its users; its log:\n%s", kind, users, err, said)
 			}
 		}

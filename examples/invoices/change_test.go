@@ -224,8 +224,10 @@ func TestPageIsFollowed(t *testing.T) {
 	if !found {
 		t.Fatal("the page has no commands")
 	}
-	said := run(t, folder, []string{"PATH=" + folder + ":" + os.Getenv("PATH"), "FENLOCK_PREFIX=", "FENLOCK_NODES=" + strings.Join(nodes, ",")},
-		"bash", "-c", "set -e\n"+strings.ReplaceAll(commands, "fenlock doctor", "fenlock doctor || [ $? = 1 ]")) // warnings are about old versions
+	said := run(t, folder, []string{"PATH=" + folder + ":" + os.Getenv("PATH"), "FENLOCK_PREFIX=",
+		"FENLOCK_NODES=" + strings.Join(nodes, ",")},
+		// warnings are about old versions
+		"bash", "-c", "set -e\n"+strings.ReplaceAll(commands, "fenlock doctor", "fenlock doctor || [ $? = 1 ]"))
 	if !strings.Contains(said, "3 of 3 vote") {
 		t.Errorf("the page's commands say:\n%s", said)
 	}

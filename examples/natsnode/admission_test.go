@@ -21,7 +21,8 @@ func TestAdmission(t *testing.T) {
 			bucket(t, s) // stays, see TestUnfitBucketIsRefused
 			nodetest.RunAdmission(t, func(t *testing.T) nodetest.Admission {
 				c := bucket(t, s)
-				return nodetest.Admission{Open: func() node.Node { return openUnjoined(t, s.addr, c) }, Wipe: func() { wipe(t, s, c) }, Wait: time.Sleep}
+				return nodetest.Admission{Open: func() node.Node { return openUnjoined(t, s.addr, c) },
+					Wipe: func() { wipe(t, s, c) }, Wait: time.Sleep}
 			})
 		})
 	}
@@ -88,13 +89,15 @@ func TestNewBucketWaits(t *testing.T) {
 	s := startServer(t, "always")
 	c := bucket(t, s)
 	n := openUnjoined(t, s.addr, c)
-	if a := want(t, node.Rejoining)(n.Do(t.Context(), as(node.Acquire, request("a", "", 0)))); a.Absence.Cause != node.NotJoined {
+	if a := want(t, node.Rejoining)(n.Do(t.Context(),
+		as(node.Acquire, request("a", "", 0)))); a.Absence.Cause != node.NotJoined {
 		t.Errorf("in no group: %+v", a)
 	}
 	if err := n.Join(node.Group{Nodes: []node.Node{n}, MaxTTL: time.Hour}); err != nil {
 		t.Fatal(err)
 	}
-	if a := want(t, node.Rejoining)(n.Do(t.Context(), as(node.Acquire, request("a", "", 0)))); a.Absence.Cause != node.Unused || a.Absence.Wait < 59*time.Minute {
+	if a := want(t, node.Rejoining)(n.Do(t.Context(),
+		as(node.Acquire, request("a", "", 0)))); a.Absence.Cause != node.Unused || a.Absence.Wait < 59*time.Minute {
 		t.Errorf("not said to be new: %+v", a)
 	}
 	fresh := openUnjoined(t, s.addr, c)

@@ -88,7 +88,8 @@ func (c Config) create(ctx context.Context, nc *nats.Conn, s jetstream.StreamCon
 
 // configuration marks an error that waiting does not mend.
 func configuration(err error) error {
-	for _, permanent := range []error{jetstream.ErrStreamNotFound, jetstream.ErrStreamNameAlreadyInUse, jetstream.ErrJetStreamNotEnabled, jetstream.ErrJetStreamNotEnabledForAccount} {
+	for _, permanent := range []error{jetstream.ErrStreamNotFound, jetstream.ErrStreamNameAlreadyInUse,
+		jetstream.ErrJetStreamNotEnabled, jetstream.ErrJetStreamNotEnabledForAccount} {
 		if errors.Is(err, permanent) {
 			return fmt.Errorf("%w: %w", node.ErrMisconfigured, err)
 		}
@@ -105,17 +106,22 @@ func (c Config) refuse(s jetstream.StreamConfig) error {
 	}{
 		{s.Storage == jetstream.FileStorage, "storage: file", "a server that restarts forgets the rest"},
 		{s.Replicas == c.Replicas, fmt.Sprint("num_replicas: ", c.Replicas), "that is what Config.Replicas says"},
-		{s.PersistMode != jetstream.AsyncPersistMode, "persist_mode: default", "another one acknowledges what is not written"},
+		{s.PersistMode != jetstream.AsyncPersistMode, "persist_mode: default",
+			"another one acknowledges what is not written"},
 		{s.MaxMsgsPerSubject == 1, "max_msgs_per_subject: 1 (history)", "old records would fill the disk"},
 		{s.MaxAge == 0, "max_age: 0 (TTL)", "registers must never be forgotten"},
 		{!s.AllowMsgTTL, "allow_msg_ttl: false", "registers must never be forgotten"},
 		{s.Discard == jetstream.DiscardNew, "discard: new", "a full bucket must not forget registers"},
 		{s.Retention == jetstream.LimitsPolicy, "retention: limits", "registers must never be forgotten"},
-		{s.DenyDelete && s.DenyPurge && !s.AllowRollup, "deny_delete: true, deny_purge: true, allow_rollup_hdrs: false", "a program that removes a record removes a register"},
-		{!s.AllowDirect && !s.MirrorDirect, "allow_direct: false, mirror_direct: false", "direct gets are answered with what was true some time ago"},
-		{s.Mirror == nil && len(s.Sources) == 0, "no mirror and no sources", "others would write here, or the truth be elsewhere"},
+		{s.DenyDelete && s.DenyPurge && !s.AllowRollup, "deny_delete: true, deny_purge: true, allow_rollup_hdrs: false",
+			"a program that removes a record removes a register"},
+		{!s.AllowDirect && !s.MirrorDirect, "allow_direct: false, mirror_direct: false",
+			"direct gets are answered with what was true some time ago"},
+		{s.Mirror == nil && len(s.Sources) == 0, "no mirror and no sources",
+			"others would write here, or the truth be elsewhere"},
 		{!s.NoAck, "no_ack: false", "it would not be known what was written"},
-		{s.SubjectTransform == nil && strings.Join(s.Subjects, " ") == c.subject(">"), "subjects: " + c.subject(">"), "records would be elsewhere"},
+		{s.SubjectTransform == nil && strings.Join(s.Subjects, " ") == c.subject(">"), "subjects: " + c.subject(">"),
+			"records would be elsewhere"},
 		{s.FirstSeq >= 1<<32, "first_seq: a random number", "a write on its way could hit a bucket that was made anew"},
 	} {
 		if !rule.ok {

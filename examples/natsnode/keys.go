@@ -31,9 +31,11 @@ func (b *keys) Look(ctx context.Context) (cas.Now, error) {
 		return cas.Now{}, err
 	}
 	if info.TimeStamp.IsZero() {
-		return cas.Now{}, fmt.Errorf("%w: the server does not tell its time; it has to be NATS 2.10 or later", node.ErrMisconfigured)
+		return cas.Now{}, fmt.Errorf("%w: the server does not tell its time; it has to be NATS 2.10 or later",
+			node.ErrMisconfigured)
 	}
-	return cas.Now{Clock: time.Duration(info.TimeStamp.UnixNano()), Server: fmt.Sprint(b.config.Bucket, " ", info.Config.FirstSeq),
+	return cas.Now{Clock: time.Duration(info.TimeStamp.UnixNano()),
+		Server: fmt.Sprint(b.config.Bucket, " ", info.Config.FirstSeq),
 		Memory: fmt.Sprint(info.Created.UnixNano()), State: info.State.LastSeq}, nil
 }
 
@@ -47,7 +49,8 @@ func (b *keys) Get(ctx context.Context, names ...string) (values []cas.Value, er
 		case err != nil:
 			return nil, configuration(err)
 		default:
-			values = append(values, cas.Value{Data: msg.Data, Version: msg.Sequence, Written: time.Duration(msg.Time.UnixNano())})
+			values = append(values, cas.Value{Data: msg.Data, Version: msg.Sequence,
+				Written: time.Duration(msg.Time.UnixNano())})
 		}
 	}
 	return values, nil
@@ -61,13 +64,15 @@ func (b *keys) Put(ctx context.Context, key string, data []byte, over cas.Value,
 	if over.Version == 0 {
 		expect = jetstream.WithExpectLastSequence(at.State.(uint64))
 	}
-	ack, err := b.js.PublishMsg(ctx, &nats.Msg{Subject: b.config.subject(key), Data: data}, expect, jetstream.WithRetryAttempts(0))
+	ack, err := b.js.PublishMsg(ctx, &nats.Msg{Subject: b.config.subject(key), Data: data}, expect,
+		jetstream.WithRetryAttempts(0))
 	if err == nil {
 		return ack.Sequence, nil
 	}
 	var api *jetstream.APIError
 	switch {
-	case errors.As(err, &api) && (api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence || api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant):
+	case errors.As(err, &api) && (api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence ||
+		api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant):
 		return 0, cas.ErrConflict
 	case errors.Is(err, jetstream.ErrNoStreamResponse), errors.Is(err, nats.ErrMaxPayload): // no server has taken it
 		return 0, node.NotSent(err)
@@ -113,8 +118,9 @@ func (b *keys) Scan(ctx context.Context, yield func(stripe int, v cas.Value)) er
 		return err
 	}
 	c, err := b.stream.CreateConsumer(ctx, jetstream.ConsumerConfig{
-		FilterSubject: b.config.subject(">"), DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy, AckPolicy: jetstream.AckNonePolicy,
-		Replicas: 1, MemoryStorage: true, InactiveThreshold: 2 * scanTimeout, // for when it cannot be deleted
+		FilterSubject: b.config.subject(">"), DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy,
+		AckPolicy: jetstream.AckNonePolicy,
+		Replicas:  1, MemoryStorage: true, InactiveThreshold: 2 * scanTimeout, // for when it cannot be deleted
 	})
 	if err != nil {
 		return err

@@ -36,7 +36,8 @@ func Open(ctx context.Context, nc *nats.Conn, c Config) (*Node, error) {
 	n := &Node{keys: b}
 	// An address without a user, password or token, which a URL may have.
 	name := fmt.Sprintf("%s at %s", c.Bucket, nc.ConnectedAddr())
-	n.Node = cas.New(n, cas.Marked(b), cas.Config{Kind: "natsnode", Name: name, MaxRecord: int(nc.MaxPayload()) - headroom})
+	n.Node = cas.New(n, cas.Marked(b),
+		cas.Config{Kind: "natsnode", Name: name, MaxRecord: int(nc.MaxPayload()) - headroom})
 	return n, nil
 }
 

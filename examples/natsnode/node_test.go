@@ -38,7 +38,8 @@ func TestCounter(t *testing.T) {
 	var last fence.Token // under the lock
 	var wait sync.WaitGroup
 	for range clients {
-		l, err := fenlock.New(fenlock.Config{Nodes: []fenlock.Node{openUnjoined(t, s.addr, c)}, NewServers: true, TTL: 10 * time.Second, NodeTimeout: 2 * time.Second})
+		l, err := fenlock.New(fenlock.Config{Nodes: []fenlock.Node{openUnjoined(t, s.addr, c)}, NewServers: true,
+			TTL: 10 * time.Second, NodeTimeout: 2 * time.Second})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -84,7 +85,8 @@ func TestRestartKeepsLeasesAndRegisters(t *testing.T) {
 	s.kill()
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
-	if _, err := n.Do(ctx, as(node.Acquire, request("free", "down", 0))); !errors.Is(err, node.ErrNotSent) || !strings.Contains(err.Error(), n.String()) {
+	if _, err := n.Do(ctx, as(node.Acquire, request("free", "down", 0))); !errors.Is(err, node.ErrNotSent) ||
+		!strings.Contains(err.Error(), n.String()) {
 		t.Errorf("without a server: %v", err)
 	}
 	s.start()
@@ -131,7 +133,8 @@ func TestLostAnswer(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 			defer cancel()
 			a, err := n.Do(ctx, as(node.Acquire, r))
-			if a != (node.Answer{}) || !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, node.ErrNotSent) != c.notSent || !strings.Contains(err.Error(), n.String()) {
+			if a != (node.Answer{}) || !errors.Is(err, context.DeadlineExceeded) ||
+				errors.Is(err, node.ErrNotSent) != c.notSent || !strings.Contains(err.Error(), n.String()) {
 				t.Errorf("answered %+v, %v; want an error, not sent: %v", a, err, c.notSent)
 			}
 			if got := writes(t, s, config) - before; got > 1 || got == 1 != c.done {
@@ -170,7 +173,9 @@ func TestUnfitBucketIsRefused(t *testing.T) {
 		"no mirror": func(c *jetstream.StreamConfig) {
 			c.FirstSeq, c.Subjects, c.Mirror = 0, nil, &jetstream.StreamSource{Name: "other"}
 		},
-		"no sources":               func(c *jetstream.StreamConfig) { c.Sources = []*jetstream.StreamSource{{Name: "other"}} },
+		"no sources": func(c *jetstream.StreamConfig) {
+			c.Sources = []*jetstream.StreamSource{{Name: "other"}}
+		},
 		"subjects: $KV.SUBJECTS.>": func(c *jetstream.StreamConfig) { c.Subjects = append(c.Subjects, "more") },
 		"num_replicas: 3":          nil, // there is one server
 		"first_seq: a random":      func(c *jetstream.StreamConfig) { c.FirstSeq = 0 },
@@ -215,7 +220,8 @@ func TestUnfitBucketIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err := n.Do(t.Context(), as(node.Acquire, request("a", "", 0)))
-		if !errors.Is(err, node.ErrMisconfigured) || !errors.Is(err, node.ErrNotSent) || !strings.Contains(err.Error(), "allow_direct") {
+		if !errors.Is(err, node.ErrMisconfigured) || !errors.Is(err, node.ErrNotSent) ||
+			!strings.Contains(err.Error(), "allow_direct") {
 			t.Errorf("%v; want ErrMisconfigured", err)
 		}
 	})
@@ -232,14 +238,16 @@ func TestUnfitBucketIsRefused(t *testing.T) {
 		}
 	})
 	t.Run("missing", func(t *testing.T) {
-		if _, err := Open(t.Context(), nc, Config{Bucket: "nobody", Replicas: 1, SyncAlways: true}); !errors.Is(err, node.ErrMisconfigured) || !words(err.Error(), "nobody stream not found") {
+		if _, err := Open(t.Context(), nc, Config{Bucket: "nobody", Replicas: 1, SyncAlways: true}); !errors.Is(err,
+			node.ErrMisconfigured) || !words(err.Error(), "nobody stream not found") {
 			t.Error(err)
 		}
 	})
 	t.Run("no word for sync_interval", func(t *testing.T) {
 		c := bucket(t, s)
 		c.SyncAlways = false
-		if _, err := Open(t.Context(), nc, c); !errors.Is(err, node.ErrMisconfigured) || !strings.Contains(err.Error(), "sync_interval: always") {
+		if _, err := Open(t.Context(), nc, c); !errors.Is(err, node.ErrMisconfigured) ||
+			!strings.Contains(err.Error(), "sync_interval: always") {
 			t.Error(err)
 		}
 	})
@@ -249,7 +257,8 @@ func TestUnfitBucketIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer late.Close()
-		if _, err := Open(t.Context(), late, bucket(t, s)); !errors.Is(err, node.ErrMisconfigured) || !strings.Contains(err.Error(), "ReconnectBufSize(-1)") {
+		if _, err := Open(t.Context(), late, bucket(t, s)); !errors.Is(err, node.ErrMisconfigured) ||
+			!strings.Contains(err.Error(), "ReconnectBufSize(-1)") {
 			t.Error(err)
 		}
 	})
@@ -266,7 +275,8 @@ func TestMonitoringShowsSync(t *testing.T) {
 		text, err := io.ReadAll(answer.Body)
 		answer.Body.Close()
 		http.DefaultClient.CloseIdleConnections()
-		if err != nil || strings.Contains(string(text), `"sync_always": true`) != wanted || !strings.Contains(string(text), "sync_interval") {
+		if err != nil || strings.Contains(string(text), `"sync_always": true`) != wanted ||
+			!strings.Contains(string(text), "sync_interval") {
 			t.Errorf("sync_interval %s: %v, %s", sync, err, text)
 		}
 	}
@@ -280,13 +290,15 @@ func TestForgottenRecordsAreFound(t *testing.T) {
 	r := request("a", "me", 7)
 	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, r)))
 	for what, marker := range map[string]*nats.Msg{
-		"deleted":            {Subject: c.subject(fmt.Sprint(node.Stripe("a"))), Header: nats.Header{"KV-Operation": {"DEL"}}},
+		"deleted": {Subject: c.subject(fmt.Sprint(node.Stripe("a"))),
+			Header: nats.Header{"KV-Operation": {"DEL"}}},
 		"written by another": {Subject: c.subject(fmt.Sprint(node.Stripe("a"))), Data: []byte("{}")},
 	} {
 		if _, err := n.keys.js.PublishMsg(t.Context(), marker); err != nil {
 			t.Fatal(err)
 		}
-		if a, err := n.Do(t.Context(), as(node.Extend, r)); !errors.Is(err, node.ErrMisconfigured) || !strings.Contains(err.Error(), "is lost") {
+		if a, err := n.Do(t.Context(), as(node.Extend, r)); !errors.Is(err, node.ErrMisconfigured) ||
+			!strings.Contains(err.Error(), "is lost") {
 			t.Errorf("%s: %+v, %v; want ErrMisconfigured", what, a, err)
 		}
 	}
@@ -316,7 +328,8 @@ var holder atomic.Int64
 
 func request(name, label string, token fence.Token) node.Request {
 	id := fmt.Sprintf("%032x", holder.Add(1))
-	return node.Request{Name: name, Holder: node.NewHolder([node.IDLength]byte([]byte(id)), time.Now(), 0, label), TTL: time.Minute, Token: token}
+	return node.Request{Name: name, Holder: node.NewHolder([node.IDLength]byte([]byte(id)), time.Now(), 0, label),
+		TTL: time.Minute, Token: token}
 }
 
 // as is the request for an operation.

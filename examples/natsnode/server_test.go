@@ -85,7 +85,8 @@ func (s *server) start() {
 	s.process = exec.Command(program)
 	s.process.Stderr = os.Stderr
 	s.process.Env = append(os.Environ(), "NATSNODE_STORE="+s.folder,
-		fmt.Sprintf("NATSNODE_CONFIG=listen: %q\nhttp: %q\njetstream { sync_interval: %s }\n%s", s.addr, s.monitor, s.sync, s.cluster))
+		fmt.Sprintf("NATSNODE_CONFIG=listen: %q\nhttp: %q\njetstream { sync_interval: %s }\n%s", s.addr, s.monitor, s.sync,
+			s.cluster))
 	stdout, err := s.process.StdoutPipe()
 	if err != nil {
 		s.t.Fatal(err)
@@ -120,7 +121,8 @@ func newCluster(t testing.TB) (all []*server) {
 	}
 	for i, route := range routes {
 		s := &server{t: t, folder: t.TempDir(), sync: "always", addr: "127.0.0.1:-1", monitor: "127.0.0.1:-1"}
-		s.cluster = fmt.Sprintf("server_name: s%d\ncluster { name: c, listen: %q, routes: [\"nats://%s\"] }", i, route, strings.Join(routes, `", "nats://`))
+		s.cluster = fmt.Sprintf("server_name: s%d\ncluster { name: c, listen: %q, routes: [\"nats://%s\"] }", i, route,
+			strings.Join(routes, `", "nats://`))
 		all = append(all, s)
 	}
 	return all // not started: the ports are free when this returns
@@ -143,7 +145,9 @@ func freePort(t testing.TB) (l net.Listener) {
 // connect connects as the package comment says, with more options if any.
 func connect(t testing.TB, addr string, more ...nats.Option) *nats.Conn {
 	t.Helper()
-	nc, err := nats.Connect("nats://"+addr, append([]nats.Option{nats.ReconnectBufSize(-1), nats.MaxReconnects(-1), nats.ReconnectWait(20 * time.Millisecond)}, more...)...)
+	nc, err := nats.Connect("nats://"+addr,
+		append([]nats.Option{nats.ReconnectBufSize(-1), nats.MaxReconnects(-1), nats.ReconnectWait(20 * time.Millisecond)},
+			more...)...)
 	if err != nil {
 		t.Fatal(err)
 	}

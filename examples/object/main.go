@@ -52,7 +52,8 @@ func play(ctx context.Context) error {
 		}
 		server := httptest.NewServer(gofakes3.New(backend, gofakes3.WithLogger(gofakes3.DiscardLog())).Server())
 		defer server.Close()
-		store.Bucket, store.Client.Transport = server.URL+"/bucket", fences3.Signer{Region: *region, AccessKey: "any", SecretKey: "any"}
+		store.Bucket, store.Client.Transport = server.URL+
+			"/bucket", fences3.Signer{Region: *region, AccessKey: "any", SecretKey: "any"}
 	}
 	report := &file{path: filepath.Join(stage.Folder, "report")}
 

@@ -106,7 +106,8 @@ func machine(ctx context.Context, name string) error {
 	}
 	err = book(ctx, db, name, lock.Token(), apples, stock-apples)
 	if errors.Is(err, fence.ErrStale) {
-		stage.Say("  %s writes %d: refused, another worker has had the lock since. It will try again later", name, stock-apples)
+		stage.Say("  %s writes %d: refused, another worker has had the lock since. It will try again later", name,
+			stock-apples)
 		return nil
 	}
 	if err == nil {

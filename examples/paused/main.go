@@ -101,7 +101,8 @@ func play(out io.Writer, guarded bool) error {
 		return err
 	}
 	seen2 := account.balance
-	say("  client 2 takes the lock and reads the balance, %d; its token is larger: %t", seen2, lock2.Token() > lock1.Token())
+	say("  client 2 takes the lock and reads the balance, %d; its token is larger: %t", seen2,
+		lock2.Token() > lock1.Token())
 	if err := account.write(ctx, lock2.Token(), seen2-50); err != nil {
 		return err
 	}

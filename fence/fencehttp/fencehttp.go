@@ -135,7 +135,8 @@ func requestToken(r *http.Request) (fence.Token, *problem) {
 	if err != nil || len(values) > 1 {
 		return 0, &problem{
 			Type: TypeMalformed, Title: "Malformed fencing token", Status: http.StatusBadRequest,
-			Detail: "The header " + Header + " must be there once, with a whole number from 1 to " + fence.MaxToken.String() + ".",
+			Detail: "The header " + Header + " must be there once, with a whole number from 1 to " + fence.MaxToken.String() +
+				".",
 		}
 	}
 	return token, nil

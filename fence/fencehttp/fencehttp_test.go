@@ -50,7 +50,8 @@ func TestHandler(t *testing.T) {
 		{"first", []string{"33"}, 204, nil},
 		{"same holder again", []string{"33"}, 204, nil},
 		{"newer", []string{"34"}, 204, nil},
-		{"stale", []string{"33"}, 412, members{"type": fencehttp.TypeStale, "title": "Stale fencing token", "token": 33.0, "newest": 34.0}},
+		{"stale", []string{"33"}, 412,
+			members{"type": fencehttp.TypeStale, "title": "Stale fencing token", "token": 33.0, "newest": 34.0}},
 		{"missing", nil, 428, members{"type": fencehttp.TypeMissing, "title": "Fencing token required"}},
 		{"empty", []string{""}, 400, members{"type": fencehttp.TypeMalformed, "title": "Malformed fencing token"}},
 		{"zero", []string{"0"}, 400, members{"type": fencehttp.TypeMalformed}},
@@ -59,7 +60,8 @@ func TestHandler(t *testing.T) {
 		{"twice", []string{"35", "35"}, 400, members{"type": fencehttp.TypeMalformed}},
 		{"list", []string{"35, 36"}, 400, members{"type": fencehttp.TypeMalformed}},
 		{"largest", []string{fence.MaxToken.String()}, 204, nil},
-		{"one less than the largest", []string{"9007199254740990"}, 412, members{"token": 9007199254740990.0, "newest": 9007199254740991.0}},
+		{"one less than the largest", []string{"9007199254740990"}, 412,
+			members{"token": 9007199254740990.0, "newest": 9007199254740991.0}},
 	} {
 		before := len(seen)
 		r := httptest.NewRequest(http.MethodPut, "/orders/42", nil)
@@ -204,7 +206,8 @@ func TestSetToken(t *testing.T) {
 	for _, c := range []struct {
 		token fence.Token
 		want  []string
-	}{{33, []string{"33"}}, {34, []string{"34"}}, {0, nil}, {fence.MaxToken, []string{"9007199254740991"}}, {fence.MaxToken + 1, nil}} {
+	}{{33, []string{"33"}}, {34, []string{"34"}}, {0, nil}, {fence.MaxToken, []string{"9007199254740991"}},
+		{fence.MaxToken + 1, nil}} {
 		fencehttp.SetToken(r, c.token)
 		if got := r.Header.Values(fencehttp.Header); !slices.Equal(got, c.want) {
 			t.Errorf("token %d: header %q, want %q", uint64(c.token), got, c.want)

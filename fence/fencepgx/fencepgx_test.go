@@ -36,7 +36,8 @@ func start(t *testing.T, mode pgx.QueryExecMode) *pgxpool.Pool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, statement := range []string{schema, schema, "CREATE TABLE history (seq BIGINT GENERATED ALWAYS AS IDENTITY, token BIGINT)"} {
+	for _, statement := range []string{schema, schema,
+		"CREATE TABLE history (seq BIGINT GENERATED ALWAYS AS IDENTITY, token BIGINT)"} {
 		if _, err := pool.Exec(t.Context(), statement); err != nil {
 			t.Fatal(err)
 		}
@@ -64,7 +65,8 @@ func write(ctx context.Context, pool *pgxpool.Pool, level pgx.TxIsoLevel, token 
 // Old tokens are refused, their transactions leave nothing, and a rollback takes a token along.
 // In each way in which pgx sends statements.
 func TestCheck(t *testing.T) {
-	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement, pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol} {
+	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement, pgx.QueryExecModeExec,
+		pgx.QueryExecModeSimpleProtocol} {
 		t.Run(mode.String(), func(t *testing.T) {
 			pool, ctx := start(t, mode), t.Context()
 			for _, token := range []fence.Token{33, 33, 34, fence.MaxToken - 1, fence.MaxToken} {
@@ -157,7 +159,8 @@ func TestHoldsTheRow(t *testing.T) {
 	second := make(chan error, 1)
 	go func() { second <- write(ctx, pool, pgx.ReadCommitted, 33) }()
 	for waiting := 0; waiting == 0; time.Sleep(time.Millisecond) { // ends with the test's deadline, if it never waits
-		if err := pool.QueryRow(ctx, "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'").Scan(&waiting); err != nil {
+		const waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+		if err := pool.QueryRow(ctx, waits).Scan(&waiting); err != nil {
 			t.Fatal(err)
 		}
 		select {

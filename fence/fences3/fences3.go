@@ -94,7 +94,8 @@ type object struct {
 //   - an error that matches ErrUnconditional, see there.
 //   - any other error. The object may have been written or not. If ctx has ended or the connection
 //     was lost, it may still be, unless another writer is first.
-func (g *Guard) Write(ctx context.Context, key string, t fence.Token, content func(old []byte, stamp string) ([]byte, error)) error {
+func (g *Guard) Write(ctx context.Context, key string, t fence.Token,
+	content func(old []byte, stamp string) ([]byte, error)) error {
 	if !t.Valid() {
 		return fmt.Errorf("%w: %d", fence.ErrInvalidToken, uint64(t))
 	}
@@ -122,7 +123,8 @@ func (g *Guard) Write(ctx context.Context, key string, t fence.Token, content fu
 			return fmt.Errorf("fences3: writing %q: the content does not contain the stamp; nothing was written", key)
 		}
 		if int64(len(body)) > g.maxSize() {
-			return fmt.Errorf("fences3: writing %q: the content has %d bytes, more than MaxSize; nothing was written", key, len(body))
+			return fmt.Errorf("fences3: writing %q: the content has %d bytes, more than MaxSize; nothing was written", key,
+				len(body))
 		}
 		is, err := g.write(ctx, key, t, body, o.etag)
 		if err != nil {
@@ -208,7 +210,8 @@ func (g *Guard) try(ctx context.Context) error {
 	}{
 		{"a new object was not written with If-None-Match: *", first, func(object) string { return "" }, true},
 		{"an object was overwritten in spite of If-None-Match: *", second, func(object) string { return "" }, false},
-		{"an object was overwritten in spite of If-Match with another ETag", second, func(object) string { return `"00000000000000000000000000000000"` }, false},
+		{"an object was overwritten in spite of If-Match with another ETag", second,
+			func(object) string { return `"00000000000000000000000000000000"` }, false},
 		{"an object was not written with If-Match and its ETag", second, func(o object) string { return o.etag }, true},
 	} {
 		before, err := g.read(ctx, key)
@@ -227,7 +230,8 @@ func (g *Guard) try(ctx context.Context) error {
 		switch {
 		case is != step.want || changed != step.want:
 			return fmt.Errorf("%w: %s", ErrUnconditional, step.what)
-		case after.token != 7 || string(after.content) != string(map[bool][]byte{true: step.body, false: before.content}[step.want]):
+		case after.token != 7 || string(after.content) != string(map[bool][]byte{true: step.body,
+			false: before.content}[step.want]):
 			return fmt.Errorf("%w: what was written is not what is read afterwards", ErrUnconditional)
 		}
 	}
@@ -238,7 +242,8 @@ func (g *Guard) try(ctx context.Context) error {
 func (g *Guard) maxSize() int64 { return cmp.Or(g.MaxSize, defaultSize) }
 
 // send sends one request, and returns the whole answer.
-func (g *Guard) send(ctx context.Context, method, key string, with http.Header, body []byte) (status int, head http.Header, said []byte, err error) {
+func (g *Guard) send(ctx context.Context, method, key string, with http.Header, body []byte) (status int,
+	head http.Header, said []byte, err error) {
 	u, err := url.Parse(g.Bucket)
 	if err != nil || u.Host == "" || u.RawQuery != "" {
 		return 0, nil, nil, errors.New("the guard's Bucket is not the URL of a bucket")

@@ -83,7 +83,8 @@ func (s Signer) sign(r *http.Request, body []byte) {
 	}
 	slices.Sort(names)
 	var canonical strings.Builder
-	fmt.Fprintf(&canonical, "%s\n%s\n%s\n", r.Method, escapePath(r.URL.Path), strings.ReplaceAll(r.URL.Query().Encode(), "+", "%20"))
+	fmt.Fprintf(&canonical, "%s\n%s\n%s\n", r.Method, escapePath(r.URL.Path),
+		strings.ReplaceAll(r.URL.Query().Encode(), "+", "%20"))
 	for _, name := range names {
 		fmt.Fprintf(&canonical, "%s:%s\n", name, headers[name])
 	}
@@ -92,12 +93,14 @@ func (s Signer) sign(r *http.Request, body []byte) {
 	scope := at[:8] + "/" + s.Region + "/s3/aws4_request"
 	request := sha256.Sum256([]byte(canonical.String()))
 	key := []byte("AWS4" + s.SecretKey)
-	for _, part := range []string{at[:8], s.Region, "s3", "aws4_request", "AWS4-HMAC-SHA256\n" + at + "\n" + scope + "\n" + hex.EncodeToString(request[:])} {
+	for _, part := range []string{at[:8], s.Region, "s3", "aws4_request",
+		"AWS4-HMAC-SHA256\n" + at + "\n" + scope + "\n" + hex.EncodeToString(request[:])} {
 		mac := hmac.New(sha256.New, key)
 		mac.Write([]byte(part))
 		key = mac.Sum(nil)
 	}
-	r.Header.Set("Authorization", fmt.Sprintf("AWS4-HMAC-SHA256 Credential=%s/%s,SignedHeaders=%s,Signature=%x", s.AccessKey, scope, list, key))
+	r.Header.Set("Authorization", fmt.Sprintf("AWS4-HMAC-SHA256 Credential=%s/%s,SignedHeaders=%s,Signature=%x",
+		s.AccessKey, scope, list, key))
 }
 
 // escapePath writes a path as it is signed: everything but letters, digits and -._~/ as %XX.

@@ -10,8 +10,9 @@ import (
 
 // The examples of AWS's documentation of Signature Version 4.
 func TestSigner(t *testing.T) {
-	s := Signer{Region: "us-east-1", AccessKey: "AKIAIOSFODNN7EXAMPLE", SecretKey: "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
-		now: func() time.Time { return time.Date(2013, 5, 24, 0, 0, 0, 0, time.UTC) }}
+	s := Signer{Region: "us-east-1", AccessKey: "AKIAIOSFODNN7EXAMPLE",
+		SecretKey: "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
+		now:       func() time.Time { return time.Date(2013, 5, 24, 0, 0, 0, 0, time.UTC) }}
 	r, err := http.NewRequest("GET", "https://examplebucket.s3.amazonaws.com/test.txt", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -22,13 +23,15 @@ func TestSigner(t *testing.T) {
 	if got := r.Header.Get("Authorization"); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	if text := fmt.Sprintf("%v %+v %#v %s", s, s, s, s); strings.Contains(text, "wJalr") || strings.Contains(text, "AKIA") {
+	if text := fmt.Sprintf("%v %+v %#v %s", s, s, s, s); strings.Contains(text, "wJalr") ||
+		strings.Contains(text, "AKIA") {
 		t.Error(text)
 	}
 }
 
 func TestEscapePath(t *testing.T) {
-	for path, want := range map[string]string{"": "/", "/a b/ä+%": "/a%20b/%C3%A4%2B%25", "/-._~/": "/-._~/", "/a/../b": "/a/../b", "/$x": "/%24x"} {
+	for path, want := range map[string]string{"": "/", "/a b/ä+%": "/a%20b/%C3%A4%2B%25", "/-._~/": "/-._~/",
+		"/a/../b": "/a/../b", "/$x": "/%24x"} {
 		if got := escapePath(path); got != want {
 			t.Errorf("%q: %q; want %q", path, got, want)
 		}

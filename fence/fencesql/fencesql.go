@@ -152,14 +152,16 @@ func (g Guard) refuse(ctx context.Context, resource string, t fence.Token, newes
 //
 // The resource is bytes for the driver too, so that no character set comes in between.
 func (g Guard) checkMySQL(ctx context.Context, tx *sql.Tx, table, resource string, t fence.Token) error {
-	_, err := tx.ExecContext(ctx, `INSERT INTO `+table+` (resource, token) VALUES (?, ?) ON DUPLICATE KEY UPDATE token = GREATEST(token, ?)`,
+	_, err := tx.ExecContext(ctx, `INSERT INTO `+table+
+		` (resource, token) VALUES (?, ?) ON DUPLICATE KEY UPDATE token = GREATEST(token, ?)`,
 		[]byte(resource), int64(t), int64(t))
 	if err != nil {
 		return fmt.Errorf("fencesql: recording token %d for %q: %w", uint64(t), resource, err)
 	}
 	// FOR UPDATE: what is there, and not what was there when the transaction first read.
 	var newest int64
-	err = tx.QueryRowContext(ctx, `SELECT token FROM `+table+` WHERE resource = ? FOR UPDATE`, []byte(resource)).Scan(&newest)
+	err = tx.QueryRowContext(ctx, `SELECT token FROM `+table+` WHERE resource = ? FOR UPDATE`,
+		[]byte(resource)).Scan(&newest)
 	if err != nil {
 		return fmt.Errorf("fencesql: token %d for %q: reading the newest: %w", uint64(t), resource, err)
 	}

@@ -54,7 +54,8 @@ func New(storage certmagic.Storage, locks Locks, prefix string, opts ...fenlock.
 	case storage == nil || locks == nil:
 		return nil, fmt.Errorf("%w: fenlockcertmagic needs a Storage, and a Locker or Groups, not nil", fenlock.ErrInvalid)
 	case len(prefix) > longestPrefix:
-		return nil, fmt.Errorf("%w: the prefix has %d bytes, at most %d leave room for names", fenlock.ErrInvalid, len(prefix), longestPrefix)
+		return nil, fmt.Errorf("%w: the prefix has %d bytes, at most %d leave room for names", fenlock.ErrInvalid,
+			len(prefix), longestPrefix)
 	}
 	opts = append([]fenlock.Option{fenlock.WithMaxHold(-1)}, opts...)
 	if err := locks.Check(prefix, opts...); err != nil {
@@ -180,7 +181,8 @@ func (s *Storage) leave(name string, e *entry) {
 }
 
 // take acquires the lock of the caller that has the turn.
-func (s *Storage) take(ctx context.Context, name string, e *entry, acquire func(context.Context, string, ...fenlock.Option) (*fenlock.Lock, error)) error {
+func (s *Storage) take(ctx context.Context, name string, e *entry,
+	acquire func(context.Context, string, ...fenlock.Option) (*fenlock.Lock, error)) error {
 	held := false
 	defer func() { // also if an observer panics, from which certmagic recovers
 		if !held {

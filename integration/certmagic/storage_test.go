@@ -222,7 +222,8 @@ func TestTakenAgain(t *testing.T) {
 				time.AfterFunc(15*time.Second, node.Restart)
 				return errors.New("not yet")
 			}
-			if ok, err := storage(t, t.TempDir(), locker(t, node, fenlock.Observer{})).TryLock(ctx, "issue_cert_example.com"); ok || err != nil {
+			if ok, err := storage(t, t.TempDir(), locker(t, node, fenlock.Observer{})).TryLock(ctx,
+				"issue_cert_example.com"); ok || err != nil {
 				t.Errorf("another one has the lock: %t, %v", ok, err)
 			}
 			return nil
@@ -250,7 +251,8 @@ func TestLossIsTold(t *testing.T) {
 			t.Errorf("while the node is down: %v", err)
 		}
 		time.Sleep(fenlock.DefaultTTL)
-		if err := s.RenewLockLease(ctx, "a", time.Hour); !errors.Is(err, fenlock.ErrLost) || !errors.Is(err, fenlock.ErrNoQuorum) {
+		if err := s.RenewLockLease(ctx, "a", time.Hour); !errors.Is(err, fenlock.ErrLost) ||
+			!errors.Is(err, fenlock.ErrNoQuorum) {
 			t.Errorf("when it is lost: %v", err)
 		}
 		node.Restart()
@@ -259,7 +261,8 @@ func TestLossIsTold(t *testing.T) {
 		if err := other.Lock(ctx, "a"); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.RenewLockLease(ctx, "a", time.Hour); !errors.Is(err, fenlock.ErrLost) || !errors.Is(err, fenlock.ErrHeld) {
+		if err := s.RenewLockLease(ctx, "a", time.Hour); !errors.Is(err, fenlock.ErrLost) ||
+			!errors.Is(err, fenlock.ErrHeld) {
 			t.Errorf("when it is another one's: %v", err)
 		}
 
@@ -348,10 +351,12 @@ func TestCleanUp(t *testing.T) {
 		}
 		return errors.New("the process ends")
 	})
-	if err := instance(t, storage(t, dir, locker(t, node, fenlock.Observer{})), a).ObtainCertSync(t.Context(), "example.com"); err == nil {
+	if err := instance(t, storage(t, dir, locker(t, node, fenlock.Observer{})), a).ObtainCertSync(t.Context(),
+		"example.com"); err == nil {
 		t.Error("it goes on")
 	}
-	if ok, err := storage(t, dir, locker(t, node, fenlock.Observer{})).TryLock(t.Context(), "issue_cert_example.com"); ok || err != nil {
+	if ok, err := storage(t, dir, locker(t, node, fenlock.Observer{})).TryLock(t.Context(),
+		"issue_cert_example.com"); ok || err != nil {
 		t.Errorf("what the other one has: %t, %v", ok, err)
 	}
 }
@@ -367,8 +372,10 @@ func TestNames(t *testing.T) {
 	}
 	s := storage(t, t.TempDir(), g)
 	long := strings.Repeat("x", fenlock.MaxNameLength)
-	names := []string{"", "/", "a", "A", "a/", "*.example.com", "%", "%25", "a\n", "a%0A", "a\xff", "a%FF", "a�", "ü", "{a}", "\x00", "\u0085",
-		long, long + "x", long + "y", "%sha256/", strings.Repeat("\n", 300), strings.Repeat("%0A", 300), strings.Repeat("\xff", 600)}
+	names := []string{"", "/", "a", "A", "a/", "*.example.com", "%", "%25", "a\n", "a%0A", "a\xff", "a%FF", "a�", "ü",
+		"{a}", "\x00", "\u0085",
+		long, long + "x", long + "y", "%sha256/", strings.Repeat("\n", 300), strings.Repeat("%0A", 300),
+		strings.Repeat("\xff", 600)}
 	for _, name := range names {
 		if ok, err := s.TryLock(t.Context(), name); !ok || err != nil {
 			t.Errorf("%.40q: %t, %v", name, ok, err)
@@ -404,11 +411,12 @@ func TestPanic(t *testing.T) {
 func TestPanicInUnlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		panics := true
-		s := storage(t, t.TempDir(), locker(t, memnode.New("n"), fenlock.Observer{Release: func(context.Context, fenlock.ReleaseEvent) {
-			if panics {
-				panic("an observer")
-			}
-		}}))
+		s := storage(t, t.TempDir(), locker(t, memnode.New("n"),
+			fenlock.Observer{Release: func(context.Context, fenlock.ReleaseEvent) {
+				if panics {
+					panic("an observer")
+				}
+			}}))
 		if err := s.Lock(t.Context(), "a"); err != nil {
 			t.Fatal(err)
 		}

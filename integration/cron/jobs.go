@@ -30,7 +30,8 @@ type Jobs struct {
 // begins (fenlock.WithMinHold, which says what bounds it). The contexts of jobs are children of
 // ctx; when that is done, none is begun. A nil logger is cron.DefaultLogger. The options are for
 // each lock. The error matches fenlock.ErrInvalid.
-func New(ctx context.Context, locks Locks, minHold time.Duration, logger cron.Logger, opts ...fenlock.Option) (*Jobs, error) {
+func New(ctx context.Context, locks Locks, minHold time.Duration, logger cron.Logger, opts ...fenlock.Option) (*Jobs,
+	error) {
 	if ctx == nil || locks == nil {
 		return nil, fmt.Errorf("%w: fenlockcron needs a context, and a Locker or Groups, not nil", fenlock.ErrInvalid)
 	}

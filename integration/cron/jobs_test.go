@@ -138,7 +138,8 @@ func TestHeldIsSkipped(t *testing.T) {
 		if ran != 2 || again || len(l.failed) != 0 {
 			t.Errorf("it ran %d times, on the other host: %t; %v", ran, again, l.failed)
 		}
-		if len(l.skipped) != 2 || !errors.Is(l.skipped[0], fenlock.ErrHeld) || !strings.Contains(l.skipped[0].Error(), "by a") {
+		if len(l.skipped) != 2 || !errors.Is(l.skipped[0], fenlock.ErrHeld) ||
+			!strings.Contains(l.skipped[0].Error(), "by a") {
 			t.Errorf("the log: %v", l.skipped)
 		}
 	})

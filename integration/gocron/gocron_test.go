@@ -49,7 +49,8 @@ func scheduler(t *testing.T, opts ...gocron.SchedulerOption) gocron.Scheduler {
 // every has a job run each minute, on a host whose clock is late by so much.
 func every(t *testing.T, s gocron.Scheduler, late time.Duration, work any, opts ...gocron.JobOption) {
 	t.Helper()
-	opts = append([]gocron.JobOption{gocron.WithName("report"), gocron.WithStartAt(gocron.WithStartDateTime(time.Now().Add(time.Minute + late)))}, opts...)
+	opts = append([]gocron.JobOption{gocron.WithName("report"),
+		gocron.WithStartAt(gocron.WithStartDateTime(time.Now().Add(time.Minute + late)))}, opts...)
 	if _, err := s.NewJob(gocron.DurationJob(time.Minute), gocron.NewTask(work), opts...); err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +161,8 @@ func TestEachRunOfAFrequentJob(t *testing.T) {
 		locks := locker(t, host(t, "a", memnode.New("n")))
 		var r runs
 		s := scheduler(t, gocron.WithDistributedLocker(locks))
-		_, err := s.NewJob(gocron.DurationJob(6*time.Second), gocron.NewTask(locks.Work("often", r.run)), gocron.WithName("often"), r.listen())
+		_, err := s.NewJob(gocron.DurationJob(6*time.Second), gocron.NewTask(locks.Work("often", r.run)),
+			gocron.WithName("often"), r.listen())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -178,15 +180,16 @@ func TestJobHearsOfTheLoss(t *testing.T) {
 		locks := locker(t, host(t, "a", node))
 		var r runs
 		var cause error
-		every(t, scheduler(t, gocron.WithDistributedLocker(locks)), 0, locks.Work("report", func(ctx context.Context, _ fence.Token) error {
-			node.Crash()
-			select {
-			case <-ctx.Done():
-				cause = context.Cause(ctx)
-			case <-time.After(20 * time.Second): // before the test ends: gocron's Shutdown keeps the bubble's time from passing
-			}
-			return nil
-		}), r.listen())
+		every(t, scheduler(t, gocron.WithDistributedLocker(locks)), 0,
+			locks.Work("report", func(ctx context.Context, _ fence.Token) error {
+				node.Crash()
+				select {
+				case <-ctx.Done():
+					cause = context.Cause(ctx)
+				case <-time.After(20 * time.Second): // before the test ends: gocron's Shutdown keeps the bubble's time from passing
+				}
+				return nil
+			}), r.listen())
 		pass(time.Minute + 30*time.Second)
 		if !errors.Is(cause, fenlock.ErrLost) {
 			t.Errorf("the job's context: %v", cause)
@@ -438,15 +441,16 @@ func TestLeadIsLost(t *testing.T) {
 		go func() { ended <- elector.Run(ctx) }()
 		t.Cleanup(func() { stop(); <-ended })
 		var r runs
-		every(t, scheduler(t, gocron.WithDistributedElector(elector)), 0, elector.Work(func(ctx context.Context, term fence.Token) error {
-			r.run(ctx, term)
-			node.Crash()
-			select {
-			case <-ctx.Done():
-			case <-time.After(20 * time.Second):
-			}
-			return nil
-		}), r.listen())
+		every(t, scheduler(t, gocron.WithDistributedElector(elector)), 0,
+			elector.Work(func(ctx context.Context, term fence.Token) error {
+				r.run(ctx, term)
+				node.Crash()
+				select {
+				case <-ctx.Done():
+				case <-time.After(20 * time.Second):
+				}
+				return nil
+			}), r.listen())
 		pass(3*time.Minute - time.Second)
 		if len(r.tokens) != 1 || len(r.errs) != 1 || !errors.Is(r.errs[0], fenlock.ErrLost) {
 			t.Errorf("the runs %v, %v", r.tokens, r.errs)

@@ -118,14 +118,16 @@ func (h *held) Unlock(ctx context.Context) error {
 // The function's error is work's, joined with the loss of the lock (fenlock.ErrLost,
 // fenlock.ErrMaxHold); or ErrNotHeld, and then work was not run, as it is not if the lock was lost
 // before.
-func (l *Locker) Work(name string, work func(ctx context.Context, token fence.Token) error) func(ctx context.Context) error {
+func (l *Locker) Work(name string,
+	work func(ctx context.Context, token fence.Token) error) func(ctx context.Context) error {
 	return func(ctx context.Context) error {
 		if work == nil {
 			return errNoWork
 		}
 		lock := l.begin(ctx, name)
 		if lock == nil {
-			return fmt.Errorf("%w: %q (is that its gocron.WithName, and has its scheduler this Locker, and no Elector?)", ErrNotHeld, name)
+			return fmt.Errorf("%w: %q (is that its gocron.WithName, and has its scheduler this Locker, and no Elector?)",
+				ErrNotHeld, name)
 		}
 		return under(ctx, lock.Context(), func(ctx context.Context) error { return work(ctx, lock.Token()) })
 	}

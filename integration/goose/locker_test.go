@@ -48,7 +48,8 @@ func open(t *testing.T, file string) *sql.DB {
 }
 
 // migrating returns a provider with one migration, which makes a table and then does work.
-func migrating(t *testing.T, db *sql.DB, locking goose.ProviderOption, work func(ctx context.Context) error) *goose.Provider {
+func migrating(t *testing.T, db *sql.DB, locking goose.ProviderOption,
+	work func(ctx context.Context) error) *goose.Provider {
 	t.Helper()
 	p, err := goose.NewProvider(goose.DialectSQLite3, db, nil, locking, goose.WithDisableGlobalRegistry(true),
 		goose.WithGoMigrations(goose.NewGoMigration(1, &goose.GoFunc{RunTx: func(ctx context.Context, tx *sql.Tx) error {
@@ -97,7 +98,8 @@ func TestOneAtATime(t *testing.T) {
 			})
 			<-began
 			both.Go(func() {
-				results, err := migrating(t, open(t, file), with(second), func(context.Context) error { return nil }).Up(t.Context())
+				results, err := migrating(t, open(t, file), with(second),
+					func(context.Context) error { return nil }).Up(t.Context())
 				if err != nil || len(results) != 0 {
 					t.Errorf("the second: %v, %v", results, err)
 				}
@@ -152,12 +154,14 @@ func TestWaitEndsInOneProcess(t *testing.T) {
 			t.Fatal(err)
 		}
 		began := time.Now()
-		if err := migrations.Lock(t.Context(), nil); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, fenlock.ErrHeld) {
+		if err := migrations.Lock(t.Context(), nil); !errors.Is(err, context.DeadlineExceeded) ||
+			!errors.Is(err, fenlock.ErrHeld) {
 			t.Errorf("bounded: %v", err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := migrations.SessionLock(ctx, nil); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, fenlock.ErrHeld) {
+		if err := migrations.SessionLock(ctx, nil); !errors.Is(err, context.DeadlineExceeded) ||
+			!errors.Is(err, fenlock.ErrHeld) {
 			t.Errorf("by its context: %v", err)
 		}
 		if took := time.Since(began); took != 11*time.Second {

@@ -78,7 +78,8 @@ type handler struct {
 // If the lock is lost while next runs, its request's context ends, with the cause fenlock.ErrLost
 // or fenlock.ErrMaxHold; what it answers is its own affair. The answer may reach the client only
 // when the lock is released, so that the client's next request finds it free.
-func New(locks Locks, wait time.Duration, name func(*http.Request) string, next http.Handler, opts ...fenlock.Option) (http.Handler, error) {
+func New(locks Locks, wait time.Duration, name func(*http.Request) string, next http.Handler,
+	opts ...fenlock.Option) (http.Handler, error) {
 	switch {
 	case locks == nil || name == nil || next == nil:
 		return nil, fmt.Errorf("%w: httplock needs a Locker or Groups, a function and a handler, not nil", fenlock.ErrInvalid)

@@ -38,7 +38,8 @@ func locker(t *testing.T, node *memnode.Node, observer fenlock.Observer) *fenloc
 
 func byPath(r *http.Request) string { return r.URL.Path }
 
-func locked(t *testing.T, locks httplock.Locks, wait time.Duration, next http.HandlerFunc, opts ...fenlock.Option) http.Handler {
+func locked(t *testing.T, locks httplock.Locks, wait time.Duration, next http.HandlerFunc,
+	opts ...fenlock.Option) http.Handler {
 	t.Helper()
 	h, err := httplock.New(locks, wait, byPath, next, opts...)
 	if err != nil {
@@ -218,7 +219,8 @@ func TestClientHasGone(t *testing.T) {
 
 func TestPanicReleases(t *testing.T) {
 	node := memnode.New("n")
-	h := locked(t, locker(t, node, fenlock.Observer{}), 0, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	h := locked(t, locker(t, node, fenlock.Observer{}), 0,
+		func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 	func() {
 		defer func() {
 			if recover() != http.ErrAbortHandler {
@@ -297,15 +299,17 @@ func TestServer(t *testing.T) {
 func TestFormsAreRemoved(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
-	server := httptest.NewServer(locked(t, locker(t, memnode.New("n"), fenlock.Observer{}), 0, func(_ http.ResponseWriter, r *http.Request) {
-		if err := r.ParseMultipartForm(1); err != nil {
-			t.Error(err)
-		}
-		if files, err := os.ReadDir(dir); len(files) != 1 {
-			t.Errorf("while next runs: %v, %v", files, err)
-		}
-	}))
-	body := "--b\r\nContent-Disposition: form-data; name=f; filename=f\r\n\r\n" + strings.Repeat("x", 1<<20) + "\r\n--b--\r\n"
+	server := httptest.NewServer(locked(t, locker(t, memnode.New("n"), fenlock.Observer{}), 0,
+		func(_ http.ResponseWriter, r *http.Request) {
+			if err := r.ParseMultipartForm(1); err != nil {
+				t.Error(err)
+			}
+			if files, err := os.ReadDir(dir); len(files) != 1 {
+				t.Errorf("while next runs: %v, %v", files, err)
+			}
+		}))
+	body := "--b\r\nContent-Disposition: form-data; name=f; filename=f\r\n\r\n" + strings.Repeat("x", 1<<20) +
+		"\r\n--b--\r\n"
 	answer, err := http.Post(server.URL+"/a", "multipart/form-data; boundary=b", strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)

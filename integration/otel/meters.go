@@ -17,7 +17,8 @@ import (
 // millisecond. A lock may be waited for, and held, for an hour, which is the default of
 // Config.MaxHold. Three quarters of that is a bound, so that one can ask which locks come near.
 var (
-	longBuckets = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 900, 1800, 2700, 3600}
+	longBuckets = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60,
+		300, 900, 1800, 2700, 3600}
 	nodeBuckets = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1}
 	leftBuckets = []float64{.01, .1, .25, .5, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 20, 30}
 )
@@ -53,7 +54,8 @@ type request struct {
 func newMeters(m metric.Meter, names bool) (*meters, error) {
 	var errs []error
 	histogram := func(name, description string, buckets []float64) metric.Float64Histogram {
-		h, err := m.Float64Histogram(name, metric.WithUnit("s"), metric.WithDescription(description), metric.WithExplicitBucketBoundaries(buckets...))
+		h, err := m.Float64Histogram(name, metric.WithUnit("s"), metric.WithDescription(description),
+			metric.WithExplicitBucketBoundaries(buckets...))
 		errs = append(errs, err)
 		return h
 	}
@@ -71,11 +73,12 @@ func newMeters(m metric.Meter, names bool) (*meters, error) {
 		metric.WithDescription("1 while the vote of a node counts, 0 while it is down, late, out or misconfigured."))
 	errs = append(errs, err)
 	s := &meters{
-		names:    names,
-		acquire:  histogram("fenlock.acquire.duration", "How long acquisitions took, waiting included.", longBuckets),
-		wait:     histogram("fenlock.wait.duration", "How long acquisitions took that had to wait.", longBuckets),
-		hold:     histogram("fenlock.hold.duration", "How long locks were held.", longBuckets),
-		left:     histogram("fenlock.validity.left", "The validity that was left of a lock when it was released.", leftBuckets),
+		names:   names,
+		acquire: histogram("fenlock.acquire.duration", "How long acquisitions took, waiting included.", longBuckets),
+		wait:    histogram("fenlock.wait.duration", "How long acquisitions took that had to wait.", longBuckets),
+		hold:    histogram("fenlock.hold.duration", "How long locks were held.", longBuckets),
+		left: histogram("fenlock.validity.left", "The validity that was left of a lock when it was released.",
+			leftBuckets),
 		request:  histogram("fenlock.node.duration", "How long requests to a node took.", nodeBuckets),
 		held:     upDown("fenlock.held", "{lock}", "Locks that are held now."),
 		waiting:  upDown("fenlock.waiting", "{waiter}", "Callers that wait for a lock now."),

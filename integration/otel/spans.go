@@ -63,7 +63,8 @@ func (s *spans) acquired(ctx context.Context, e fenlock.AcquireEvent) {
 	now := time.Now()
 	outcome := e.Outcome()
 	attributes := s.about(e.Name, e.Token, outcomeKey.String(outcome), waitedKey.Bool(e.Waited))
-	_, span := s.tracer.Start(ctx, "fenlock acquire", trace.WithTimestamp(now.Add(-e.Took)), trace.WithAttributes(attributes...))
+	_, span := s.tracer.Start(ctx, "fenlock acquire", trace.WithTimestamp(now.Add(-e.Took)),
+		trace.WithAttributes(attributes...))
 	if outcome == "no_quorum" || outcome == "error" { // the others are answers
 		s.failed(span, outcome, e.Err)
 	}
@@ -71,7 +72,8 @@ func (s *spans) acquired(ctx context.Context, e fenlock.AcquireEvent) {
 	if e.Err != nil {
 		return
 	}
-	_, span = s.tracer.Start(ctx, "fenlock hold", trace.WithTimestamp(now), trace.WithAttributes(s.about(e.Name, e.Token)...))
+	_, span = s.tracer.Start(ctx, "fenlock hold", trace.WithTimestamp(now),
+		trace.WithAttributes(s.about(e.Name, e.Token)...))
 	if !span.IsRecording() {
 		span.End() // it will not be seen
 		return

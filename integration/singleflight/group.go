@@ -43,7 +43,8 @@ type Cache[V any] interface {
 // Locks is where locks come from: a *fenlock.Locker or *groups.Groups.
 type Locks interface {
 	Check(name string, opts ...fenlock.Option) error
-	Do(ctx context.Context, name string, work func(ctx context.Context, token fence.Token) error, opts ...fenlock.Option) error
+	Do(ctx context.Context, name string, work func(ctx context.Context, token fence.Token) error,
+		opts ...fenlock.Option) error
 }
 
 // Group is what is computed once among processes that have the same cache and prefix. It is safe
@@ -194,7 +195,8 @@ func (g *Group[V]) forget(key string, f *flight[V]) {
 }
 
 // fly gets the value under the lock.
-func (g *Group[V]) fly(ctx context.Context, key string, load func(ctx context.Context) (V, error)) (value V, err error) {
+func (g *Group[V]) fly(ctx context.Context, key string, load func(ctx context.Context) (V, error)) (value V,
+	err error) {
 	found, loaded := false, false
 	err = g.locks.Do(ctx, g.name(key), func(ctx context.Context, token fence.Token) error {
 		var err error

@@ -111,7 +111,8 @@ func TestOneLoad(t *testing.T) {
 			t.Errorf("%d loads, stored with %v", loads, cache.sets)
 		}
 		node.Crash() // what is in the cache needs no lock
-		if v, err := process(t, locker(t, node), cache).Do(t.Context(), "a", func(context.Context) (string, error) { return "", errBroken }); v != "load 1" || err != nil {
+		if v, err := process(t, locker(t, node), cache).Do(t.Context(), "a",
+			func(context.Context) (string, error) { return "", errBroken }); v != "load 1" || err != nil {
 			t.Errorf("%q, %v", v, err)
 		}
 	})
@@ -202,7 +203,8 @@ func TestLoss(t *testing.T) {
 		}
 		node.Restart()
 		other := process(t, locker(t, node), cache)
-		if v, err := other.Do(t.Context(), "a", func(context.Context) (string, error) { return "again", nil }); v != "again" || err != nil {
+		if v, err := other.Do(t.Context(), "a",
+			func(context.Context) (string, error) { return "again", nil }); v != "again" || err != nil {
 			t.Errorf("%q, %v", v, err)
 		}
 	})
@@ -275,10 +277,12 @@ func TestPanic(t *testing.T) {
 		}()
 		g.Do(t.Context(), "a", func(context.Context) (string, error) { panic(errBroken) })
 	}()
-	if _, err := g.Do(t.Context(), "a", func(context.Context) (string, error) { runtime.Goexit(); return "", nil }); err == nil {
+	if _, err := g.Do(t.Context(), "a",
+		func(context.Context) (string, error) { runtime.Goexit(); return "", nil }); err == nil {
 		t.Error("no error for a load that has exited")
 	}
-	if v, err := process(t, locker(t, node), cache).Do(t.Context(), "a", func(context.Context) (string, error) { return "a value", nil }); v != "a value" || err != nil {
+	if v, err := process(t, locker(t, node), cache).Do(t.Context(), "a",
+		func(context.Context) (string, error) { return "a value", nil }); v != "a value" || err != nil {
 		t.Errorf("%q, %v", v, err)
 	}
 }

@@ -106,25 +106,31 @@ func TestHealingCheck(t *testing.T) {
 		at      time.Duration
 		want    string
 	}{
-		"nothing":             {func(c *Healing) {}, 1000, lost},
-		"a minority goes":     {func(c *Healing) { c.Missed(0, 900, 900); c.Missed(1, 1000, 1000) }, 1000, lost},
-		"a majority goes":     {func(c *Healing) { c.Missed(0, 951, 951); c.Missed(1, 1000, 1000); c.Missed(2, 1000, 1000) }, 1099, ""},
-		"it went long ago":    {func(c *Healing) { c.Missed(0, 900, 900); c.Missed(1, 900, 900); c.Missed(2, 900, 900) }, 1100, lost},
-		"it went not so long": {func(c *Healing) { c.Missed(0, 900, 900); c.Missed(1, 900, 900); c.Missed(2, 900, 900) }, 1099, ""},
+		"nothing":         {func(c *Healing) {}, 1000, lost},
+		"a minority goes": {func(c *Healing) { c.Missed(0, 900, 900); c.Missed(1, 1000, 1000) }, 1000, lost},
+		"a majority goes": {func(c *Healing) { c.Missed(0, 951, 951); c.Missed(1, 1000, 1000); c.Missed(2, 1000, 1000) },
+			1099, ""},
+		"it went long ago": {func(c *Healing) { c.Missed(0, 900, 900); c.Missed(1, 900, 900); c.Missed(2, 900, 900) },
+			1100, lost},
+		"it went not so long": {func(c *Healing) { c.Missed(0, 900, 900); c.Missed(1, 900, 900); c.Missed(2, 900, 900) },
+			1099, ""},
 		"one after the other": {func(c *Healing) {
 			c.Missed(0, 800, 800)
 			c.Missed(1, 900, 900)
 			c.Missed(2, 950, 950)
 			c.Missed(3, 1000, 1000)
 		}, 1000, lost},
-		"too fast one by one":  {func(c *Healing) { c.Missed(0, 960, 960); c.Missed(1, 970, 970); c.Missed(2, 1000, 1000) }, 1000, ""},
-		"young when one goes":  {func(c *Healing) { c.Begins(2, 951); c.Missed(0, 1000, 1000) }, 1000, ""},
-		"old when one goes":    {func(c *Healing) { c.Begins(2, 950); c.Missed(0, 1000, 1000) }, 1000, lost},
-		"young when one went":  {func(c *Healing) { c.Begins(2, 901); c.Missed(0, 950, 1000) }, 1000, ""},
-		"one went long ago":    {func(c *Healing) { c.Missed(0, 800, 951); c.Missed(1, 900, 1000); c.Missed(2, 900, 1000) }, 1099, ""},
-		"the young one is out": {func(c *Healing) { c.Begins(2, 999); c.Ends(2, false, 999); c.Missed(0, 1000, 1000) }, 1000, lost},
-		"absent":               {func(c *Healing) { c.Absent(900) }, 1049, ""},
-		"absent long ago":      {func(c *Healing) { c.Absent(900) }, 1100, lost},
+		"too fast one by one": {func(c *Healing) { c.Missed(0, 960, 960); c.Missed(1, 970, 970); c.Missed(2, 1000, 1000) },
+			1000, ""},
+		"young when one goes": {func(c *Healing) { c.Begins(2, 951); c.Missed(0, 1000, 1000) }, 1000, ""},
+		"old when one goes":   {func(c *Healing) { c.Begins(2, 950); c.Missed(0, 1000, 1000) }, 1000, lost},
+		"young when one went": {func(c *Healing) { c.Begins(2, 901); c.Missed(0, 950, 1000) }, 1000, ""},
+		"one went long ago": {func(c *Healing) { c.Missed(0, 800, 951); c.Missed(1, 900, 1000); c.Missed(2, 900, 1000) },
+			1099, ""},
+		"the young one is out": {func(c *Healing) { c.Begins(2, 999); c.Ends(2, false, 999); c.Missed(0, 1000, 1000) }, 1000,
+			lost},
+		"absent":          {func(c *Healing) { c.Absent(900) }, 1049, ""},
+		"absent long ago": {func(c *Healing) { c.Absent(900) }, 1100, lost},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := NewHealing(5, 3, 100)

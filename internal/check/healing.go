@@ -65,5 +65,6 @@ func (c *Healing) Ends(id int, lost bool, now time.Duration) (violation string) 
 	if !lost || now < c.shaken+c.ttl*3/2 {
 		return ""
 	}
-	return fmt.Sprintf("attempt %d loses its lock, although a majority of the nodes has answered its client for %v", id, now-c.shaken)
+	return fmt.Sprintf("attempt %d loses its lock, although a majority of the nodes has answered its client for %v", id,
+		now-c.shaken)
 }

@@ -72,7 +72,8 @@ func (c *Tokens) acquired(name, id int, token fence.Token, began, now time.Durat
 		h.shared[id], h.reader[id] = true, true
 	}
 	if last := newest(h.highs, began); last.token > token {
-		violation = fmt.Sprintf("name %d: attempt %d has token %d, although attempt %d finished with %d before it began", name, id, token, last.id, last.token)
+		violation = fmt.Sprintf("name %d: attempt %d has token %d, although attempt %d finished with %d before it began",
+			name, id, token, last.id, last.token)
 	}
 	if n := len(h.highs); n == 0 || h.highs[n-1].token < token {
 		h.highs = append(h.highs, finish{now, token, id})
@@ -89,7 +90,8 @@ func (c *Tokens) Adopted(name, id, exporter int, token fence.Token, began time.D
 	h := &c.names[name]
 	h.shared[id], h.reader[id] = h.shared[exporter], h.reader[exporter]
 	if owner := h.owner[token]; owner != exporter && !(h.reader[owner] && h.reader[exporter]) {
-		return fmt.Sprintf("name %d: attempt %d adopts the lock of attempt %d with token %d, which is attempt %d's", name, id, exporter, token, owner)
+		return fmt.Sprintf("name %d: attempt %d adopts the lock of attempt %d with token %d, which is attempt %d's", name, id,
+			exporter, token, owner)
 	}
 	h.owner[token] = id
 	return c.Extended(name, id, token, began)

@@ -34,7 +34,8 @@ func (c *Updates) Read(name int, token fence.Token) (violation string) {
 func (c *Updates) ReadShared(name int, token fence.Token) (violation string) {
 	a := &c.resources[name]
 	if token < a.written {
-		violation = fmt.Sprintf("resource %d let a read through with token %d after it was written with %d", name, token, a.written)
+		violation = fmt.Sprintf("resource %d let a read through with token %d after it was written with %d", name, token,
+			a.written)
 	}
 	a.read = max(a.read, token)
 	return violation
@@ -49,7 +50,8 @@ func (c *Updates) Wrote(name int, token fence.Token, base, value int) (violation
 	case token < newest:
 		violation = fmt.Sprintf("resource %d took a write with token %d after it was used with %d", name, token, newest)
 	case base != a.value:
-		violation = fmt.Sprintf("resource %d: the write with token %d was based on %d and not on %d, so updates are lost", name, token, base, a.value)
+		violation = fmt.Sprintf("resource %d: the write with token %d was based on %d and not on %d, so updates are lost",
+			name, token, base, a.value)
 	}
 	a.written, a.value = max(a.written, token), value
 	return violation

@@ -49,7 +49,8 @@ func (c *Validity) begins(name int, n tenure, now time.Duration) (violation stri
 		if t.shared && n.shared {
 			continue
 		}
-		violation = fmt.Sprintf("name %d: attempt %d begins to hold it with token %d, while attempt %d holds it with token %d for another %v",
+		violation = fmt.Sprintf(
+			"name %d: attempt %d begins to hold it with token %d, while attempt %d holds it with token %d for another %v",
 			name, n.id, n.token, t.id, t.token, t.until-now)
 	}
 	c.names[name] = append(c.names[name], n)
@@ -72,7 +73,8 @@ func (c *Validity) Extended(name, id int, now, until time.Duration) (violation s
 		if shared && t.shared {
 			continue
 		}
-		violation = fmt.Sprintf("name %d: attempt %d extends while attempt %d holds it with token %d for another %v", name, id, t.id, t.token, t.until-now)
+		violation = fmt.Sprintf("name %d: attempt %d extends while attempt %d holds it with token %d for another %v", name,
+			id, t.id, t.token, t.until-now)
 	}
 	if !found {
 		violation = fmt.Sprintf("name %d: attempt %d extends a lock that has ended", name, id)

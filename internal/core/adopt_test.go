@@ -20,7 +20,8 @@ func exported(t *testing.T, ordered core.Set) core.Attempt {
 	}
 	round := a.StartExtend(start).Round
 	a.OnExtend(0, round, 0, granted(7), start)
-	wantAction(t, a.OnExtend(1, round, 0, granted(7), start), core.Action{Op: core.Extend, To: set(0, 1), Token: 8, Round: round})
+	wantAction(t, a.OnExtend(1, round, 0, granted(7), start),
+		core.Action{Op: core.Extend, To: set(0, 1), Token: 8, Round: round})
 	a.OnExtend(0, round, 8, granted(7), start)
 	if a.Export(mark, start) {
 		t.Fatal("exported before a majority has raised its registers")
@@ -92,10 +93,11 @@ func TestAdoption(t *testing.T) {
 		action  core.Action // of the last one
 		want    core.Reason // NotOver: it holds, after that and not before
 	}{
-		"a majority that counts":          {[]core.Reply{granted(7), granted(9)}, none, core.NotOver},
-		"after one that does not":         {[]core.Reply{lost, granted(7), granted(9)}, none, core.NotOver},
-		"after one that knows nothing":    {[]core.Reply{unknown, granted(7), granted(7)}, none, core.NotOver},
-		"a lease that began past it":      {[]core.Reply{granted(10), granted(7), granted(7)}, core.Action{Op: core.Extend, To: set(1, 2), Token: 10, Round: 1}, core.NotOver},
+		"a majority that counts":       {[]core.Reply{granted(7), granted(9)}, none, core.NotOver},
+		"after one that does not":      {[]core.Reply{lost, granted(7), granted(9)}, none, core.NotOver},
+		"after one that knows nothing": {[]core.Reply{unknown, granted(7), granted(7)}, none, core.NotOver},
+		"a lease that began past it": {[]core.Reply{granted(10), granted(7), granted(7)},
+			core.Action{Op: core.Extend, To: set(1, 2), Token: 10, Round: 1}, core.NotOver},
 		"two that began past it":          {[]core.Reply{granted(10), granted(11)}, release(0, 1, 2), core.Taken},
 		"somebody else's":                 {[]core.Reply{granted(7), lost, lost}, release(0, 1, 2), core.Taken},
 		"too few that answer":             {[]core.Reply{granted(7), unknown, unknown}, none, core.NoQuorum},
@@ -133,7 +135,8 @@ func TestAdoption(t *testing.T) {
 		})
 	}
 	t.Run("too late to the nanosecond", func(t *testing.T) {
-		for maxHold, end := range map[time.Duration]time.Duration{0: validEnd, time.Second: start + time.Second, time.Hour: validEnd} {
+		for maxHold, end := range map[time.Duration]time.Duration{0: validEnd, time.Second: start + time.Second,
+			time.Hour: validEnd} {
 			a, _ := adopting(maxHold)
 			a.OnExtend(0, 1, 0, granted(7), start)
 			b := a

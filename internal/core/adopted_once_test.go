@@ -78,7 +78,8 @@ func (m *onceModel) initial() (all []onceState) {
 			begins[n] = at
 			each(n+1, agreed+1)
 		}
-		for _, at := range []onceNode{{leased: true, origin: 1, register: 1, late: 3}, {leased: false, register: 1, late: 3}, {leased: true, register: 0, late: 3}, {register: 0, late: 3}} {
+		for _, at := range []onceNode{{leased: true, origin: 1, register: 1, late: 3}, {leased: false, register: 1, late: 3},
+			{leased: true, register: 0, late: 3}, {register: 0, late: 3}} {
 			begins[n] = at
 			each(n+1, agreed)
 		}
@@ -187,21 +188,24 @@ func (m *onceModel) nextAt(s *onceState, n int, round uint32, step func(say stri
 		floor fence.Token
 	}{{1, 0}, {2, textMark + 1}, {4, m.floor()}} {
 		if at.late&late.bit != 0 {
-			before("an extend comes late", func(s *onceState) { s.nodes[n].late &^= late.bit; s.serve(n, node.Extend, late.floor) })
+			before("an extend comes late",
+				func(s *onceState) { s.nodes[n].late &^= late.bit; s.serve(n, node.Extend, late.floor) })
 		}
 	}
 	switch at.extend.stage {
 	case request:
-		before("carries out the adopter's extend", func(s *onceState) { s.nodes[n].extend = s.serve(n, node.Extend, m.floor()) })
+		before("carries out the adopter's extend",
+			func(s *onceState) { s.nodes[n].extend = s.serve(n, node.Extend, m.floor()) })
 		step(fmt.Sprintf("the adopter does not wait for its extend at node %d any more", n+1), func(s *onceState) {
 			s.nodes[n].extend, s.nodes[n].late = onceMessage{}, s.nodes[n].late|4
 			m.carryOut(s, s.adopter.OnExtend(n, round, 0, core.Reply{}, now))
 		})
 	case answered:
-		step(fmt.Sprintf("the adopter hears of its extend at node %d: %s", n+1, words(at.extend.reply())), func(s *onceState) {
-			s.nodes[n].extend = onceMessage{}
-			m.carryOut(s, s.adopter.OnExtend(n, round, 0, at.extend.reply(), now))
-		})
+		step(fmt.Sprintf("the adopter hears of its extend at node %d: %s", n+1, words(at.extend.reply())),
+			func(s *onceState) {
+				s.nodes[n].extend = onceMessage{}
+				m.carryOut(s, s.adopter.OnExtend(n, round, 0, at.extend.reply(), now))
+			})
 	}
 	switch at.release.stage {
 	case request:

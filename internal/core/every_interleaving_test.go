@@ -27,11 +27,15 @@ func TestEveryInterleaving(t *testing.T) {
 	searches := []exploration{
 		{"another name moves a register", model{proposals: []uint8{1, 2, 3}, bumps: 1, reserves: true}, 6_500_000},
 		{"confirms time out", model{proposals: []uint8{1, 2, 3}, timeouts: true, reserves: true}, 3_300_000},
-		{"one loss of memory and an extension", model{proposals: []uint8{1}, losses: 1, rounds: 1, reserves: true}, 9_900_000},
+		{"one loss of memory and an extension", model{proposals: []uint8{1}, losses: 1, rounds: 1, reserves: true},
+			9_900_000},
 		{"two extensions each", model{proposals: []uint8{1}, rounds: 2, reserves: true}, 10_700_000},
-		{"a forced release", model{attempts: 1, proposals: []uint8{1}, bumps: 1, rounds: 2, force: true, reserves: true}, 750_000},
-		{"a forced release that jumps ahead", model{attempts: 1, proposals: []uint8{1}, rounds: 2, force: true, jumps: 2, reserves: true}, 1_700_000},
-		{"a mark that is wanted", model{proposals: []uint8{1}, rounds: 2, wants: []uint8{2}, inTurn: true, reserves: true}, 11_300_000},
+		{"a forced release", model{attempts: 1, proposals: []uint8{1}, bumps: 1, rounds: 2, force: true, reserves: true},
+			750_000},
+		{"a forced release that jumps ahead",
+			model{attempts: 1, proposals: []uint8{1}, rounds: 2, force: true, jumps: 2, reserves: true}, 1_700_000},
+		{"a mark that is wanted", model{proposals: []uint8{1}, rounds: 2, wants: []uint8{2}, inTurn: true, reserves: true},
+			11_300_000},
 	}
 	if !campaign {
 		t.Log("REDUCED: no loss of memory, one extension each, one proposal")

@@ -165,7 +165,8 @@ func (a *Attempt) Counts(node int) bool { return a.votes.yes.Has(node) }
 // before others could share the name.
 func (a *Attempt) OnExtend(node int, round uint32, asked fence.Token, r Reply, now time.Duration) Action {
 	a.Tick(now)
-	first := a.rounds.heard(node, round == a.round, r) && a.waiting.Has(node) // and not answered yet, by the end of its time neither
+	// and not answered yet, by the end of its time neither
+	first := a.rounds.heard(node, round == a.round, r) && a.waiting.Has(node)
 	if first {
 		a.waiting = a.waiting.Without(node)
 	}

@@ -130,9 +130,11 @@ func TestRaise(t *testing.T) {
 	for n := range 3 {
 		lossy.OnExtend(n, round, 0, granted(7), later)
 	}
-	wantAction(t, lossy.OnExtend(3, round, 0, granted(9), later), core.Action{Op: core.Extend, To: set(0, 1, 2), Token: 9, Round: round})
+	wantAction(t, lossy.OnExtend(3, round, 0, granted(9), later),
+		core.Action{Op: core.Extend, To: set(0, 1, 2), Token: 9, Round: round})
 	without := lossy
-	wantAction(t, lossy.OnExtend(4, round, 0, granted(7), later), core.Action{Op: core.Extend, To: set(4), Token: 9, Round: round})
+	wantAction(t, lossy.OnExtend(4, round, 0, granted(7), later),
+		core.Action{Op: core.Extend, To: set(4), Token: 9, Round: round})
 	for _, n := range []int{0, 1, 4} {
 		if mark, _ := lossy.Mark(); mark != 7 {
 			t.Errorf("the mark is %d", mark)
@@ -158,12 +160,14 @@ func TestRaise(t *testing.T) {
 	for n := range 3 {
 		more.OnExtend(n, round, 0, granted(7), later)
 	}
-	wantAction(t, more.OnExtend(3, round, 0, granted(9), later), core.Action{Op: core.Extend, To: set(0, 1, 2), Token: 9, Round: round})
+	wantAction(t, more.OnExtend(3, round, 0, granted(9), later),
+		core.Action{Op: core.Extend, To: set(0, 1, 2), Token: 9, Round: round})
 	wantAction(t, more.OnExtend(4, round, 0, granted(11), later), core.Action{})
 	for n := range 2 {
 		wantAction(t, more.OnExtend(n, round, 9, granted(7), later), core.Action{})
 	}
-	wantAction(t, more.OnExtend(2, round, 9, granted(7), later+1), core.Action{Op: core.Extend, To: set(0, 1, 2), Token: 11, Round: round})
+	wantAction(t, more.OnExtend(2, round, 9, granted(7), later+1),
+		core.Action{Op: core.Extend, To: set(0, 1, 2), Token: 11, Round: round})
 	for n := range 3 {
 		if mark, _ := more.Mark(); mark != 9 {
 			t.Errorf("the mark is %d", mark)
@@ -185,7 +189,8 @@ func TestWant(t *testing.T) {
 	a.Want(8) // which is less
 	round := a.StartExtend(later).Round
 	a.OnExtend(0, round, 0, granted(7), later)
-	wantAction(t, a.OnExtend(1, round, 0, granted(0), later), core.Action{Op: core.Extend, To: set(0, 1), Token: 9, Round: round})
+	wantAction(t, a.OnExtend(1, round, 0, granted(0), later),
+		core.Action{Op: core.Extend, To: set(0, 1), Token: 9, Round: round})
 	if until := core.Validity(later, testTTL); state(a) != core.Pending || a.Until() != until {
 		t.Errorf("before anybody has agreed: %v, valid until %v, want %v", state(a), a.Until(), until)
 	}
@@ -209,7 +214,8 @@ func TestWant(t *testing.T) {
 	}
 	round = failed.StartExtend(later + 1).Round
 	failed.OnExtend(0, round, 0, granted(7), later+1)
-	wantAction(t, failed.OnExtend(2, round, 0, granted(7), later+1), core.Action{Op: core.Extend, To: set(0, 2), Token: 9, Round: round})
+	wantAction(t, failed.OnExtend(2, round, 0, granted(7), later+1),
+		core.Action{Op: core.Extend, To: set(0, 2), Token: 9, Round: round})
 	failed.Tick(failed.Until())
 	if state(failed) != core.Missed {
 		t.Errorf("%v, after the validity", state(failed))
@@ -273,7 +279,8 @@ func TestExtendDue(t *testing.T) {
 func TestPaceOfItsOwn(t *testing.T) {
 	const every = 3 * time.Second
 	for _, maxHold := range []time.Duration{0, time.Hour} {
-		a, _ := core.NewAttempt(core.Params{Nodes: 1, TTL: 1000 * time.Hour, Every: every, MaxHold: maxHold, Start: start, Proposal: 7})
+		a, _ := core.NewAttempt(core.Params{Nodes: 1, TTL: 1000 * time.Hour, Every: every, MaxHold: maxHold, Start: start,
+			Proposal: 7})
 		a.OnAcquire(0, granted(7), start)
 		for now := time.Duration(start); now < start+10*every; now += every / 3 {
 			due, is := a.ExtendDue()

@@ -22,32 +22,56 @@ import (
 // A node's index is not the nodes' to say: the caller counts them, and an
 // Attempt takes it on trust.
 func FuzzReplies(f *testing.F) {
-	const g, h, l, o, r, u = byte(core.Granted), byte(core.Held), byte(core.Lost), byte(core.Outrun), byte(core.Rejoining), byte(core.Unknown)
+	const g, h, l, o, r, u = byte(core.Granted), byte(core.Held), byte(core.Lost), byte(core.Outrun), byte(core.Rejoining),
+		byte(core.Unknown)
 	for _, seed := range [][]byte{
 		{},
-		{2, 0, 0, 0, onAcquire, g, 0, 7, 0, onAcquire, g, 1, 7, 0},                                                                                                     // three nodes, agreed
-		{2, 0, 0, 0, onAcquire, g, 0, 7, 0, onAcquire, g, 1, 9, 0, onConfirm, g, 0, 0, 0, onConfirm, g, 1, 0, 0},                                                       // confirmed
-		{2, 0, 0, 0, onAcquire, g, 0, 7, 0, onAcquire, g, 1, 9, 0, onConfirm, o, 0, 12, 0, onConfirm, o, 1, 15, 0, onConfirm, g, 0, 0, 0},                              // outrun
-		{2, 0, 0, 0, onAcquire, g, 0, 7, 0, onAcquire, h, 1, 0, 0, onAcquire, h, 2, 0, 0, onRelease, g, 0, 0, 0, onRelease, l, 1, 0, 0},                                // contended
-		{2, 0, 0, 0, onAcquire, u, 0, 0, 0, onAcquire, u, 1, 0, 0, onAcquire, g, 2, 7, 0},                                                                              // no quorum, late
-		{2, 0, 0, 0, onAcquire, r, 0, 0, 0, onAcquire, r, 1, 0, 0, onAcquire, 200, 2, 7, 0},                                                                            // rejoining, nonsense
-		{2, 0, 0, 0, onAcquire, g, 0, 7, 0, onAcquire, g, 0, 7, 0, onAcquire, g, 0, 9, 0, onAcquire, g, 1, 9, 0},                                                       // said twice
-		{2, 0, 0, 0, onAcquire, g, 0, 7, 0, onAcquire, g, 1, 7, 250},                                                                                                   // too late
-		{2, 0, 0, 0, onAcquire, g, 0, 7, 0, onAcquire, g, 1, 7, 0, doTick, 0, 0, 0, 250, doRelease, 0, 0, 0, 0},                                                        // expired
-		{2, 0, 4, 0, onAcquire, g, 0, 7, 0, onAcquire, g, 1, 7, 0, doTick, 0, 0, 0, 120},                                                                               // held for the maximum
-		{0, 0, 0, 0, onAcquire, g, 0, 255, 0, doExtend, 0, 0, 0, 9, onExtend, g, 0, 255, 0, doExtend, 0, 0, 0, 9, onExtend, l, 0, 0, 0},                                // one node
-		{2, 0, 0, 0, onAcquire, g, 0, 7, 0, onAcquire, g, 1, 7, 0, doExtend, 0, 0, 0, 9, onExtend, g, 0, 7, 0, onExtend, g, 1, 9, 0},                                   // carried
-		{2, 0, 0, 0, onAcquire, g, 0, 7, 0, onAcquire, g, 1, 7, 0, doExtend, 0, 0, 0, 9, onExtend, g, 2, 9, 0, onExtend, g, 0, 7, 0},                                   // proves nothing
-		{2, 0, 0, 0, onAcquire, g, 0, 7, 0, onAcquire, g, 1, 7, 0, doExtend, 0, 0, 0, 9, onExtend, l, 2, 0, 0, onExtend, l, 0, 0, 0},                                   // taken
-		{2, 0, 0, 0, onAcquire, g, 0, 7, 0, doCancel, 0, 0, 0, 0, onAcquire, g, 1, 7, 0, onAcquire, u, 2, 0, 0},                                                        // cancelled, late
-		{2, 0, 0, 0, onAcquire, g, 0, 7, 0, onAcquire, g, 1, 7, 0, doRelease, 0, 0, 0, 0, onAcquire, h, 2, 0, 0, onRelease, g, 0, 0, 0},                                // released
-		{8, 3, 0, 1, onAcquire, g, 0, 7, 0, onAcquire, g, 1, 7, 0, onAcquire, g, 2, 8, 0, onAcquire, g, 3, 8, 0, onAcquire, g, 4, 7, 0},                                // nine nodes
-		{2, 0, 0, 0, onAcquire, g, 0, 7, 0, onAcquire, g, 1, 9, 0, onConfirm | 128, g, 0, 0, 8, onConfirm | 128, g, 1, 0, 8},                                           // another number, twice
-		{2, 0, 0, 0, onAcquire, g, 0, 7, 0, onAcquire, g, 1, 7, 0, doExtend, 0, 0, 0, 9, onExtend, g, 0, 7, 20, onExtend, g, 1, 7, 20},                                 // carried late
-		{2, 0, 0, 0, onAcquire, g, 0, 7, 0, onAcquire, g, 1, 7, 0, doExtend, 0, 0, 0, 9, doExtend, 0, 0, 0, 9, onExtend | 128, l, 0, 0, 0, onExtend | 128, l, 1, 0, 0}, // an earlier round
-		{2, 0, 0, 0, onAcquire, g, 0, 7, 0, onAcquire, g, 1, 7, 0, doExtend, 0, 0, 0, 9, onExtend, l, 0, 0, 0, onExtend, u, 1, 0, 0, onExtend, u, 2, 0, 0},             // not taken
-		{2, 0, 2, 0, onAcquire, g, 0, 7, 0, onAcquire, g, 1, 7, 0, doTick, 0, 0, 0, 120},                                                                               // valid to the maximum hold
-		{4, 0, 0, 0, onAcquire, g, 0, 7, 0, onAcquire, g, 1, 8, 0, onAcquire, g, 2, 9, 0, onConfirm, g, 0, 1, 0, onConfirm | 128, g, 1, 0, 8},                          // another number
+		// three nodes, agreed
+		{2, 0, 0, 0, onAcquire, g, 0, 7, 0, onAcquire, g, 1, 7, 0},
+		// confirmed
+		{2, 0, 0, 0, onAcquire, g, 0, 7, 0, onAcquire, g, 1, 9, 0, onConfirm, g, 0, 0, 0, onConfirm, g, 1, 0, 0},
+		{2, 0, 0, 0, onAcquire, g, 0, 7, 0, onAcquire, g, 1, 9, 0, onConfirm, o, 0, 12, 0, onConfirm, o, 1, 15, 0, onConfirm,
+			g, 0, 0, 0}, // outrun
+		{2, 0, 0, 0, onAcquire, g, 0, 7, 0, onAcquire, h, 1, 0, 0, onAcquire, h, 2, 0, 0, onRelease, g, 0, 0, 0, onRelease, l,
+			1, 0, 0}, // contended
+		// no quorum, late
+		{2, 0, 0, 0, onAcquire, u, 0, 0, 0, onAcquire, u, 1, 0, 0, onAcquire, g, 2, 7, 0},
+		// rejoining, nonsense
+		{2, 0, 0, 0, onAcquire, r, 0, 0, 0, onAcquire, r, 1, 0, 0, onAcquire, 200, 2, 7, 0},
+		// said twice
+		{2, 0, 0, 0, onAcquire, g, 0, 7, 0, onAcquire, g, 0, 7, 0, onAcquire, g, 0, 9, 0, onAcquire, g, 1, 9, 0},
+		// too late
+		{2, 0, 0, 0, onAcquire, g, 0, 7, 0, onAcquire, g, 1, 7, 250},
+		// expired
+		{2, 0, 0, 0, onAcquire, g, 0, 7, 0, onAcquire, g, 1, 7, 0, doTick, 0, 0, 0, 250, doRelease, 0, 0, 0, 0},
+		// held for the maximum
+		{2, 0, 4, 0, onAcquire, g, 0, 7, 0, onAcquire, g, 1, 7, 0, doTick, 0, 0, 0, 120},
+		{0, 0, 0, 0, onAcquire, g, 0, 255, 0, doExtend, 0, 0, 0, 9, onExtend, g, 0, 255, 0, doExtend, 0, 0, 0, 9, onExtend, l,
+			0, 0, 0}, // one node
+		{2, 0, 0, 0, onAcquire, g, 0, 7, 0, onAcquire, g, 1, 7, 0, doExtend, 0, 0, 0, 9, onExtend, g, 0, 7, 0, onExtend, g, 1,
+			9, 0}, // carried
+		{2, 0, 0, 0, onAcquire, g, 0, 7, 0, onAcquire, g, 1, 7, 0, doExtend, 0, 0, 0, 9, onExtend, g, 2, 9, 0, onExtend, g, 0,
+			7, 0}, // proves nothing
+		{2, 0, 0, 0, onAcquire, g, 0, 7, 0, onAcquire, g, 1, 7, 0, doExtend, 0, 0, 0, 9, onExtend, l, 2, 0, 0, onExtend, l, 0,
+			0, 0}, // taken
+		// cancelled, late
+		{2, 0, 0, 0, onAcquire, g, 0, 7, 0, doCancel, 0, 0, 0, 0, onAcquire, g, 1, 7, 0, onAcquire, u, 2, 0, 0},
+		{2, 0, 0, 0, onAcquire, g, 0, 7, 0, onAcquire, g, 1, 7, 0, doRelease, 0, 0, 0, 0, onAcquire, h, 2, 0, 0, onRelease, g,
+			0, 0, 0}, // released
+		{8, 3, 0, 1, onAcquire, g, 0, 7, 0, onAcquire, g, 1, 7, 0, onAcquire, g, 2, 8, 0, onAcquire, g, 3, 8, 0, onAcquire, g,
+			4, 7, 0}, // nine nodes
+		// another number, twice
+		{2, 0, 0, 0, onAcquire, g, 0, 7, 0, onAcquire, g, 1, 9, 0, onConfirm | 128, g, 0, 0, 8, onConfirm | 128, g, 1, 0, 8},
+		{2, 0, 0, 0, onAcquire, g, 0, 7, 0, onAcquire, g, 1, 7, 0, doExtend, 0, 0, 0, 9, onExtend, g, 0, 7, 20, onExtend, g,
+			1, 7, 20}, // carried late
+		{2, 0, 0, 0, onAcquire, g, 0, 7, 0, onAcquire, g, 1, 7, 0, doExtend, 0, 0, 0, 9, doExtend, 0, 0, 0, 9, onExtend | 128,
+			l, 0, 0, 0, onExtend | 128, l, 1, 0, 0}, // an earlier round
+		{2, 0, 0, 0, onAcquire, g, 0, 7, 0, onAcquire, g, 1, 7, 0, doExtend, 0, 0, 0, 9, onExtend, l, 0, 0, 0, onExtend, u, 1,
+			0, 0, onExtend, u, 2, 0, 0}, // not taken
+		// valid to the maximum hold
+		{2, 0, 2, 0, onAcquire, g, 0, 7, 0, onAcquire, g, 1, 7, 0, doTick, 0, 0, 0, 120},
+		{4, 0, 0, 0, onAcquire, g, 0, 7, 0, onAcquire, g, 1, 8, 0, onAcquire, g, 2, 9, 0, onConfirm, g, 0, 1, 0,
+			onConfirm | 128, g, 1, 0, 8}, // another number
 	} {
 		f.Add(seed)
 	}
@@ -194,7 +218,8 @@ func (w *referee) step(kind, status, which, value, wait byte) {
 				asked = number(wait)
 			}
 		}
-		answers := reply.Status == core.Granted && reply.Register <= w.mark && before == core.Holding && w.now < w.attempt.Until()
+		answers := reply.Status == core.Granted && reply.Register <= w.mark && before == core.Holding &&
+			w.now < w.attempt.Until()
 		switch {
 		case round != w.round:
 		case asked == 0 && answers:
@@ -270,7 +295,8 @@ func (w *referee) actions(a core.Action, allowed ...core.Op) {
 func (w *referee) check() {
 	a, quorum := &w.attempt, w.nodes/2+1
 	phase, reason := a.Phase(), a.Reason()
-	if (phase == core.Over) != (reason != core.NotOver) || w.over != core.NotOver && reason != w.over || w.held != a.WasHeld() && w.held {
+	if (phase == core.Over) != (reason != core.NotOver) || w.over != core.NotOver && reason != w.over ||
+		w.held != a.WasHeld() && w.held {
 		w.fail("phase %d, reason %d; it was %d, held %v", phase, reason, w.over, w.held)
 	}
 	w.over = reason
@@ -330,5 +356,6 @@ func (w *referee) check() {
 
 func (w *referee) fail(format string, args ...any) {
 	w.t.Helper()
-	w.t.Fatalf("%d nodes, TTL %v, at most %v: %s\n%s", w.nodes, w.ttl, w.maxHold, fmt.Sprintf(format, args...), strings.Join(w.log, "\n"))
+	w.t.Fatalf("%d nodes, TTL %v, at most %v: %s\n%s", w.nodes, w.ttl, w.maxHold, fmt.Sprintf(format, args...),
+		strings.Join(w.log, "\n"))
 }

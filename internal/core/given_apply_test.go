@@ -194,7 +194,8 @@ func (m *givenModel) apply(s *givenState, mv givenMove) {
 		}
 	case gAcquire:
 		x.acquires &^= 1 << mv.arg
-		a := s.serve(mv.node, node.Request{Op: node.Acquire, Holder: attemptHolder(w, mv.arg), Token: nextProposal, Place: givenPlaces[w]})
+		a := s.serve(mv.node, node.Request{Op: node.Acquire, Holder: attemptHolder(w, mv.arg), Token: nextProposal,
+			Place: givenPlaces[w]})
 		if a.Status == node.Granted && of.attempts == mv.arg {
 			x.granted = mv.arg
 		}

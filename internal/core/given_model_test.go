@@ -299,7 +299,8 @@ func (a givenNode) compare(b givenNode) int {
 	for w := 0; w < len(a.of) && c == 0; w++ {
 		x, y := &a.of[w], &b.of[w]
 		one := func(x *givenMail) uint64 {
-			return uint64(x.notices) | uint64(x.giveBacks)<<16 | uint64(x.expired)<<32 | uint64(x.noticed)<<48 | uint64(x.back)<<56
+			return uint64(x.notices) | uint64(x.giveBacks)<<16 | uint64(x.expired)<<32 | uint64(x.noticed)<<48 |
+				uint64(x.back)<<56
 		}
 		other := func(x *givenMail) uint64 {
 			return uint64(x.acquires) | uint64(x.releases)<<8 | uint64(x.flags)<<16 | uint64(x.granted)<<24

@@ -13,17 +13,20 @@ func TestEveryInterleavingGiven(t *testing.T) {
 	searches := []exploration{
 		{"given twice", model{proposals: one, gives: 2, reserves: true}, 730_000},
 		{"one extension", model{proposals: one, gives: 1, rounds: 1, reserves: true}, 370_000},
-		{"registers differ, in turn", model{proposals: one, registers: uneven, gives: 1, rounds: 1, inTurn: true, reserves: true}, 290_000},
+		{"registers differ, in turn", model{proposals: one, registers: uneven, gives: 1, rounds: 1, inTurn: true,
+			reserves: true}, 290_000},
 		{"a loss of memory, in turn", model{proposals: one, gives: 1, losses: 1, inTurn: true, reserves: true}, 34_000},
 		{"a forced release", model{attempts: 1, proposals: one, gives: 1, rounds: 1, force: true, reserves: true}, 5_600},
 	}
 	if os.Getenv("SEARCH_GIVEN") != "" { // make search-given
 		searches = []exploration{
 			{"registers differ", model{proposals: two, registers: uneven, gives: 1, rounds: 1, reserves: true}, 2_800_000},
-			{"a forced release", model{attempts: 1, proposals: one, gives: 2, bumps: 1, rounds: 2, force: true, reserves: true}, 1_000_000},
+			{"a forced release", model{attempts: 1, proposals: one, gives: 2, bumps: 1, rounds: 2, force: true, reserves: true},
+				1_000_000},
 			{"another name moves a register", model{proposals: two, gives: 1, bumps: 1, reserves: true}, 4_600_000},
 			{"a loss of memory", model{proposals: one, gives: 1, losses: 1, reserves: true}, 6_300_000},
-			{"a loss of memory and an extension, in turn", model{proposals: one, gives: 1, rounds: 1, losses: 1, inTurn: true, reserves: true}, 2_000_000},
+			{"a loss of memory and an extension, in turn",
+				model{proposals: one, gives: 1, rounds: 1, losses: 1, inTurn: true, reserves: true}, 2_000_000},
 		}
 	}
 	if !campaign {
@@ -74,7 +77,8 @@ func TestGivenExclusion(t *testing.T) {
 	}
 	if os.Getenv("SEARCH_GIVEN") != "" { // make search-given
 		searches = []givenExploration{
-			{"what was given back is given again", givenModel{retries: [2]int{1, 1}, silent: true, releases: 1, registers: uneven, foreigners: 1}, 2_200_000},
+			{"what was given back is given again",
+				givenModel{retries: [2]int{1, 1}, silent: true, releases: 1, registers: uneven, foreigners: 1}, 2_200_000},
 			{"what is late of an attempt", givenModel{retries: once, acquires: 2, releases: 3, parts: true}, 6_700_000},
 		}
 	}
@@ -115,11 +119,13 @@ func TestRefutedGivenExclusion(t *testing.T) {
 		{"who leaves a queue takes back what was given, though it has that",
 			givenModel{retries: once, parts: true, broken: givenModelBroken{leavesAsNone: true}}},
 		{"who gives something back takes its lock back",
-			givenModel{retries: once, registers: [nNodes]uint8{0, 2, 2}, foreigners: 1, extends: true, broken: givenModelBroken{placedBack: true}}},
+			givenModel{retries: once, registers: [nNodes]uint8{0, 2, 2}, foreigners: 1, extends: true,
+				broken: givenModelBroken{placedBack: true}}},
 		{"what was given back counts",
 			givenModel{retries: [2]int{1, 1}, silent: true, broken: givenModelBroken{backCounts: true}}},
 		{"all that is given to a waiter has one holder",
-			givenModel{retries: [2]int{1, 1}, silent: true, releases: 1, registers: [nNodes]uint8{0, 2, 2}, foreigners: 1, broken: givenModelBroken{oneHolder: true}}}, // no token is wrong by it
+			givenModel{retries: [2]int{1, 1}, silent: true, releases: 1, registers: [nNodes]uint8{0, 2, 2}, foreigners: 1,
+				broken: givenModelBroken{oneHolder: true}}}, // no token is wrong by it
 	} {
 		if !campaign && c.model.broken.oneHolder {
 			t.Logf("REDUCED: not here, it takes too long: %s", c.name)

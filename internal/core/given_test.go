@@ -26,11 +26,13 @@ func TestGivenValidity(t *testing.T) {
 		hear  func(g *core.Given)
 		until time.Duration // after start
 	}{
-		"nothing":                 {func(*core.Given) {}, never},
-		"no refusal is known":     {func(g *core.Given) { g.Told(0, 8, clock, start) }, never},
-		"at the refusal":          {func(g *core.Given) { refused(g); g.Told(0, 8, clock, start+500*ms) }, givenFor},
-		"after it":                {func(g *core.Given) { refused(g); g.Told(0, 8, clock+200*ms, start+500*ms) }, 200*ms - 4*ms + givenFor},
-		"its answer comes later":  {func(g *core.Given) { g.Told(0, 8, clock+200*ms, start+500*ms); refused(g) }, 200*ms - 4*ms + givenFor},
+		"nothing":             {func(*core.Given) {}, never},
+		"no refusal is known": {func(g *core.Given) { g.Told(0, 8, clock, start) }, never},
+		"at the refusal":      {func(g *core.Given) { refused(g); g.Told(0, 8, clock, start+500*ms) }, givenFor},
+		"after it": {func(g *core.Given) { refused(g); g.Told(0, 8, clock+200*ms, start+500*ms) },
+			200*ms - 4*ms + givenFor},
+		"its answer comes later": {func(g *core.Given) { g.Told(0, 8, clock+200*ms, start+500*ms); refused(g) },
+			200*ms - 4*ms + givenFor},
 		"before the refusal":      {func(g *core.Given) { refused(g); g.Told(0, 8, clock-1, start+500*ms) }, never},
 		"that is heard later":     {func(g *core.Given) { g.Told(0, 8, clock-1, start+500*ms); refused(g) }, never},
 		"less than clocks differ": {func(g *core.Given) { refused(g); g.Told(0, 8, clock+ms, start+500*ms) }, givenFor},
@@ -194,7 +196,8 @@ func TestNewGiven(t *testing.T) {
 	t.Run("holds", func(t *testing.T) {
 		a := given(0, 0)
 		due, ok := a.ExtendDue()
-		if mark, _ := a.Mark(); a.Phase() != core.Holding || !a.WasHeld() || a.Token() != 8 || mark != 8 || a.Until() != until || !ok || due != start+25*ms {
+		if mark, _ := a.Mark(); a.Phase() != core.Holding || !a.WasHeld() || a.Token() != 8 || mark != 8 ||
+			a.Until() != until || !ok || due != start+25*ms {
 			t.Errorf("phase %d, token %d, mark %d, until %v, extended at %v, %v", a.Phase(), a.Token(), mark, a.Until(), due, ok)
 		}
 		a.Tick(until - 1)

@@ -15,14 +15,19 @@ func TestEveryInterleavingHandover(t *testing.T) {
 	one, uneven := []uint8{1}, [][nNodes]uint8{{0, 0, 1}}
 	searches := []exploration{
 		{"in turn", model{proposals: one, rounds: 2, exports: true, inTurn: true, reserves: true}, 6_600_000},
-		{"a forced release", model{attempts: 1, proposals: one, bumps: 1, rounds: 2, exports: true, force: true, reserves: true}, 2_100_000},
-		{"nobody else is there", model{attempts: 1, proposals: one, bumps: 2, losses: 2, rounds: 3, exports: true, reserves: true}, 3_800_000},
+		{"a forced release", model{attempts: 1, proposals: one, bumps: 1, rounds: 2, exports: true, force: true,
+			reserves: true}, 2_100_000},
+		{"nobody else is there", model{attempts: 1, proposals: one, bumps: 2, losses: 2, rounds: 3, exports: true,
+			reserves: true}, 3_800_000},
 	}
 	if os.Getenv("SEARCH_HANDOVER") != "" { // make search-handover
 		searches = []exploration{
-			{"registers differ, in turn", model{proposals: one, registers: uneven, rounds: 2, exports: true, inTurn: true, reserves: true}, 1},
-			{"loss of memory on the way, in turn", model{proposals: one, rounds: 2, losses: 1, exports: true, inTurn: true, reserves: true}, 1},
-			{"names are shared, in turn", model{proposals: one, rounds: 2, exports: true, inTurn: true, reserves: true, shares: true}, 1},
+			{"registers differ, in turn", model{proposals: one, registers: uneven, rounds: 2, exports: true, inTurn: true,
+				reserves: true}, 1},
+			{"loss of memory on the way, in turn",
+				model{proposals: one, rounds: 2, losses: 1, exports: true, inTurn: true, reserves: true}, 1},
+			{"names are shared, in turn", model{proposals: one, rounds: 2, exports: true, inTurn: true, reserves: true,
+				shares: true}, 1},
 		}
 	}
 	if !campaign {

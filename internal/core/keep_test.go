@@ -20,17 +20,23 @@ func TestKeep(t *testing.T) {
 		done, clean bool // after the last step, and done not before
 	}{
 		"a majority has it": {[]step{{0, granted(7), none}, {1, granted(6), none}}, core.LetGo, true, true},
-		"one has made it anew, and is released": {[]step{{0, granted(8), release(0)}, {1, granted(7), none}, {2, granted(7), none}},
+		"one has made it anew, and is released": {[]step{{0, granted(8), release(0)}, {1, granted(7), none},
+			{2, granted(7), none}},
 			core.LetGo, true, true},
-		"one has made it anew, and the others do not answer": {[]step{{0, granted(8), release(0)}, {1, unknown, none}, {2, unknown, none}},
+		"one has made it anew, and the others do not answer": {[]step{{0, granted(8), release(0)}, {1, unknown, none},
+			{2, unknown, none}},
 			core.LetGo, true, false},
-		"somebody else has one, and the others do not answer": {[]step{{0, lost, none}, {1, unknown, none}, {2, rejoining, none}},
+		"somebody else has one, and the others do not answer": {[]step{{0, lost, none}, {1, unknown, none},
+			{2, rejoining, none}},
 			core.LetGo, true, false},
 		// What has not answered is released when it does: see below.
-		"two have made it anew":  {[]step{{0, granted(8), release(0)}, {1, granted(9), release(0, 1)}}, core.Taken, false, false},
-		"somebody else has two":  {[]step{{0, lost, none}, {1, lost, release(0, 1)}}, core.Taken, false, false},
-		"one does not answer":    {[]step{{0, unknown, none}, {1, lost, none}, {2, granted(8), release(0, 1, 2)}}, core.Taken, false, false},
-		"the last one says that": {[]step{{0, granted(7), none}, {1, lost, none}, {2, granted(8), release(0, 1, 2)}}, core.Taken, false, false},
+		"two have made it anew": {[]step{{0, granted(8), release(0)}, {1, granted(9), release(0, 1)}}, core.Taken, false,
+			false},
+		"somebody else has two": {[]step{{0, lost, none}, {1, lost, release(0, 1)}}, core.Taken, false, false},
+		"one does not answer": {[]step{{0, unknown, none}, {1, lost, none}, {2, granted(8), release(0, 1, 2)}}, core.Taken,
+			false, false},
+		"the last one says that": {[]step{{0, granted(7), none}, {1, lost, none}, {2, granted(8), release(0, 1, 2)}},
+			core.Taken, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := holding(t, 3)

@@ -247,7 +247,8 @@ func (h *oracleHolder) hear(action core.Action, n int, begun time.Duration, r co
 		mark, _ := h.core.Mark()
 		round, latest := action.Round, uint32(len(h.starts)-1)
 		h.breaks(&round, late)
-		if accepted := holds && action.Token == 0 && r.Status == core.Granted && r.Register <= mark && begun > h.best[n]; accepted {
+		if accepted := holds && action.Token == 0 && r.Status == core.Granted && r.Register <= mark &&
+			begun > h.best[n]; accepted {
 			h.best[n] = begun
 			if late {
 				o.sum.Late++
@@ -311,7 +312,8 @@ func (o *oracle) look() {
 		case leases < core.Quorum(len(o.nodes)):
 			o.why = fmt.Sprintf("%s believes in the leases of %d of %d nodes", h.name, leases, len(o.nodes))
 		case h.core.Until() > h.until(), h.core.Until() < h.until() && o.broken == oracleBroken{}:
-			o.why = fmt.Sprintf("%s believes until %v, and the nodes' answers say %v", h.name, h.core.Until()-h.starts[0], h.until()-h.starts[0])
+			o.why = fmt.Sprintf("%s believes until %v, and the nodes' answers say %v", h.name, h.core.Until()-h.starts[0],
+				h.until()-h.starts[0])
 		}
 		believes = h.name
 	}

@@ -13,8 +13,10 @@ func TestLateAnswers(t *testing.T) {
 	one := []uint8{1}
 	searches := []exploration{
 		{"a forced release", model{attempts: 1, proposals: one, rounds: 2, force: true, late: true, goesOn: true}, 125_000},
-		{"one extension each that goes on, in turn", model{proposals: one, rounds: 1, inTurn: true, late: true, goesOn: true}, 85_000},
-		{"two extensions of the first, in turn", model{proposals: one, rounds: 2, first: true, inTurn: true, late: true}, 1_350_000},
+		{"one extension each that goes on, in turn", model{proposals: one, rounds: 1, inTurn: true, late: true, goesOn: true},
+			85_000},
+		{"two extensions of the first, in turn", model{proposals: one, rounds: 2, first: true, inTurn: true, late: true},
+			1_350_000},
 	}
 	if !campaign {
 		t.Log("REDUCED: nobody else comes while an attempt extends twice")
@@ -32,8 +34,10 @@ func TestRefutedLateAnswers(t *testing.T) {
 		model model
 	}{
 		{"a late answer counts for the latest extension", model{broken: broken{latesAsNew: true}}},
-		{"a late answer counts for the latest extension, and somebody else has come", model{attempts: 2, first: true, inTurn: true, broken: broken{latesAsNew: true}}},
-		{"a late answer counts though others share the name by now", model{downgrade: true, tied: true, broken: broken{latesForAll: true}}},
+		{"a late answer counts for the latest extension, and somebody else has come",
+			model{attempts: 2, first: true, inTurn: true, broken: broken{latesAsNew: true}}},
+		{"a late answer counts though others share the name by now",
+			model{downgrade: true, tied: true, broken: broken{latesForAll: true}}},
 	} {
 		v.model.proposals, v.model.rounds, v.model.late = []uint8{1}, 2, true
 		if v.model.attempts == 0 {

@@ -100,7 +100,8 @@ func TestLateAnswersCountFromTheirOwnStart(t *testing.T) {
 		wantUntil(t, &a, validEnd)
 	})
 	t.Run("up to the maximum hold", func(t *testing.T) {
-		a, _ := core.NewAttempt(core.Params{Nodes: 1, TTL: testTTL, MaxHold: testTTL + time.Second, Start: start, Proposal: 7})
+		a, _ := core.NewAttempt(core.Params{Nodes: 1, TTL: testTTL, MaxHold: testTTL + time.Second, Start: start,
+			Proposal: 7})
 		a.OnAcquire(0, granted(7), start)
 		round := a.Renew(third).Round
 		a.OnExtend(0, round, 0, silent, third+1)
@@ -275,8 +276,10 @@ func TestRenewAsksNobodyTwice(t *testing.T) {
 		}
 		a.OnExtend(3, round, 0, unknown, third)
 		b := a
-		wantAction(t, a.Renew(third+patience-testTTL/64-1), core.Action{Op: core.Extend, To: set(0, 1, 2, 3), Round: round + 1})
-		wantAction(t, b.Renew(third+patience-testTTL/64), core.Action{Op: core.Extend, To: set(0, 1, 2, 3, 4), Round: round + 1})
+		wantAction(t, a.Renew(third+patience-testTTL/64-1),
+			core.Action{Op: core.Extend, To: set(0, 1, 2, 3), Round: round + 1})
+		wantAction(t, b.Renew(third+patience-testTTL/64),
+			core.Action{Op: core.Extend, To: set(0, 1, 2, 3, 4), Round: round + 1})
 		a.OnExtend(4, round, 0, granted(7), tardy)
 		wantAction(t, a.StartExtend(tardy), core.Action{Op: core.Extend, To: set(0, 1, 2, 3, 4), Round: round + 2})
 	})

@@ -189,7 +189,8 @@ func (m *model) prelude(s *state, mv move, t *trace) {
 
 func (m *model) begin(s *state, i int, proposal uint8, how int, t *trace) {
 	a, shared := &s.attempts[i], how == 1
-	attempt, action := core.NewAttempt(core.Params{Nodes: nNodes, TTL: ttl, Proposal: fence.Token(proposal), Shared: shared})
+	attempt, action := core.NewAttempt(core.Params{Nodes: nNodes, TTL: ttl, Proposal: fence.Token(proposal),
+		Shared: shared})
 	a.core, a.begun, a.proposal, a.shared = attempt, true, proposal, maxRounds+1
 	if shared {
 		a.shared = 0
@@ -339,7 +340,8 @@ func (m *model) run(s *state, mv move, t *trace) {
 		s.nodes[n].epoch = epoch
 	}
 	if t != nil {
-		what := map[moveKind]string{runAcquire: "acquire", runConfirm: "confirm of %d", runExtend: "extend of round %d", runRaise: "extend with floor %d"}[mv.kind]
+		what := map[moveKind]string{runAcquire: "acquire", runConfirm: "confirm of %d", runExtend: "extend of round %d",
+			runRaise: "extend with floor %d"}[mv.kind]
 		switch mv.kind {
 		case runConfirm, runRaise:
 			what = fmt.Sprintf(what, asked)

@@ -18,7 +18,7 @@ type broken struct {
 	noConfirm        bool // the largest number granted is the token
 	confirmAnyway    bool // confirm does not look at the lease
 	confirmOutrun    bool // confirm accepts though the register is past the token
-	confirmsEpoch    bool // a confirm promises its number to those who come to share a name, also where none was promised before
+	confirmsEpoch    bool // a confirm promises its number to those that come to share, where none was before
 	votesEmpty       bool // a node without memory votes
 	rebuiltEarly     bool // a node is rebuilt while older attempts are under way
 	votesOut         bool // a node that is out carries out each request, and its answers count
@@ -67,7 +67,8 @@ type broken struct {
 func (b broken) takesKept() bool { return b.grantsReserved || b.confirmsReserved || b.extendsReserved }
 
 // acquire has a node carry out an acquire, or a broken variant of it.
-func (m *model) acquire(e *rule.Entry, at *modelNode, holder node.Holder, proposal fence.Token, shared bool) core.Reply {
+func (m *model) acquire(e *rule.Entry, at *modelNode, holder node.Holder, proposal fence.Token,
+	shared bool) core.Reply {
 	register := e.Register
 	switch {
 	case m.broken.sharesOld && shared && !e.Leased(now) && at.epoch > 0:
@@ -116,7 +117,8 @@ func (m *model) confirm(e *rule.Entry, holder node.Holder, token fence.Token) co
 }
 
 // extend has a node carry out an extend, or a broken variant of it.
-func (m *model) extend(e *rule.Entry, a *attempt, n int, kept bool, holder node.Holder, floor fence.Token, shared bool) core.Reply {
+func (m *model) extend(e *rule.Entry, a *attempt, n int, kept bool, holder node.Holder, floor fence.Token,
+	shared bool) core.Reply {
 	if m.broken.extendsReserved && kept {
 		e.Holder = holder
 	}

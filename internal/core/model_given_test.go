@@ -123,7 +123,8 @@ func (m *model) give(s *state, mv move, t *trace) {
 		a.notices[n] |= 1 << notice.Number
 	}
 	s.setEntry(n, e)
-	t.say("node %d carries out a release that proposes %d, and gives the name to %s with %d", n+1, mv.arg, name(i), notice.Number)
+	t.say("node %d carries out a release that proposes %d, and gives the name to %s with %d", n+1, mv.arg, name(i),
+		notice.Number)
 }
 
 // hearNotice has the attempt hear of what was given to it, and hold if that is enough.

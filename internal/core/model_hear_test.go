@@ -78,8 +78,10 @@ func (m *model) outrun(s *state) (violation string) {
 		mark, _ := a.Mark()
 		for j := range m.attempts {
 			b := &s.attempts[j].core
-			if s.attempts[i].wasHeld() && s.attempts[j].wasHeld() && a.Token() < b.Token() && b.Token() <= mark && !s.lets(i, j) {
-				return fmt.Sprintf("%s has the token %d and the mark %d, but %s has %d", name(i), a.Token(), mark, name(j), b.Token())
+			if s.attempts[i].wasHeld() && s.attempts[j].wasHeld() && a.Token() < b.Token() && b.Token() <= mark &&
+				!s.lets(i, j) {
+				return fmt.Sprintf("%s has the token %d and the mark %d, but %s has %d", name(i), a.Token(), mark, name(j),
+					b.Token())
 			}
 		}
 	}
@@ -98,7 +100,8 @@ func (m *model) wrongToken(s *state, i int) (violation string) {
 			violation = fmt.Sprintf("tokens are unique: %s and %s both have %d", name(j), name(i), token)
 		}
 		if s.attempts[i].after&(1<<j) != 0 && (same || b.Token() > token) {
-			return fmt.Sprintf("%s%s began after %s had finished: %s has %d, %s has %d", strings.TrimPrefix(violation+"; ", "; "),
+			return fmt.Sprintf("%s%s began after %s had finished: %s has %d, %s has %d",
+				strings.TrimPrefix(violation+"; ", "; "),
 				name(i), name(j), name(j), b.Token(), name(i), token)
 		}
 	}
@@ -127,7 +130,8 @@ func (m *model) hearExtend(s *state, i, n int, t *trace) (violation string) {
 		seen.Register = 0
 	}
 	round, _ := a.core.Extension()
-	if mark, _ := a.core.Mark(); m.broken.adopterRaises && a.core.Phase() == core.Adopting && reply.Status == core.Granted {
+	if mark, _ := a.core.Mark(); m.broken.adopterRaises && a.core.Phase() == core.Adopting &&
+		reply.Status == core.Granted {
 		a.core.SetMark(max(mark, reply.Register))
 	}
 	action := a.core.OnExtend(n, round, 0, seen, now)
@@ -147,7 +151,8 @@ func (m *model) hearExtend(s *state, i, n int, t *trace) (violation string) {
 		if a.adopted {
 			return fmt.Sprintf("%s's lock is adopted, but it was no longer %s's", name(i), name(i))
 		}
-		return fmt.Sprintf("%s's extension %d is carried, but when it started the lock was no longer %s's", name(i), round, name(i))
+		return fmt.Sprintf("%s's extension %d is carried, but when it started the lock was no longer %s's", name(i), round,
+			name(i))
 	}
 	return m.uncertain(a, i)
 }

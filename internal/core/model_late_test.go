@@ -59,9 +59,11 @@ func (m *model) hearLate(s *state, i, n int, round uint8, t *trace) (violation s
 		a.core.CountAll()
 	}
 	m.carryOut(s, i, a.core.OnExtend(n, of, 0, reply, now))
-	t.say("%s hears late of its extend of round %d at node %d: %s; its validity counts from round %d", name(i), round, n+1, words(reply), a.core.Sure())
+	t.say("%s hears late of its extend of round %d at node %d: %s; its validity counts from round %d", name(i), round, n+1,
+		words(reply), a.core.Sure())
 	if _, outcome := a.core.Extension(); a.tainted && outcome == core.Carried {
-		return fmt.Sprintf("%s's latest extension is carried, but when it started the lock was no longer %s's", name(i), name(i))
+		return fmt.Sprintf("%s's latest extension is carried, but when it started the lock was no longer %s's", name(i),
+			name(i))
 	}
 	return m.uncertain(a, i)
 }
@@ -69,7 +71,8 @@ func (m *model) hearLate(s *state, i, n int, round uint8, t *trace) (violation s
 // uncertain reports a validity that counts from a round which began when it was too late.
 func (m *model) uncertain(a *attempt, i int) (violation string) {
 	if sure := a.core.Sure(); m.late && a.taints&(1<<sure) != 0 {
-		return fmt.Sprintf("%s's validity counts from its extension %d, but when that started the lock was no longer %s's", name(i), sure, name(i))
+		return fmt.Sprintf("%s's validity counts from its extension %d, but when that started the lock was no longer %s's",
+			name(i), sure, name(i))
 	}
 	return ""
 }

@@ -42,7 +42,8 @@ func (m *model) waited(s *state) {
 
 // admit has the node vote again. It has no lease, unless the rules are broken: see waited.
 func (n *modelNode) admit(rebuilt uint8) {
-	*n = modelNode{lease: n.lease, shared: n.shared, origins: n.origins, epoch: n.epoch, register: max(n.register, rebuilt)}
+	*n = modelNode{lease: n.lease, shared: n.shared, origins: n.origins, epoch: n.epoch,
+		register: max(n.register, rebuilt)}
 }
 
 // repeat leaves a second copy of a confirm on its way.

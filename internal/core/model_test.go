@@ -255,7 +255,8 @@ func (m *model) moves(s *state, moves []move) []move {
 		for n := range nNodes {
 			moves = m.messageMoves(s, i, n, moves)
 		}
-		if round, _ := a.core.Extension(); a.core.Phase() == core.Holding && int(round) < m.roundsOf(i) && (!m.exports || a.adopted) {
+		if round, _ := a.core.Extension(); a.core.Phase() == core.Holding && int(round) < m.roundsOf(i) &&
+			(!m.exports || a.adopted) {
 			moves = append(moves, at(startExtend, i, 0, 0))
 			if m.downgrade && a.shared > maxRounds {
 				for _, w := range append([]uint8{0}, m.wants...) {
@@ -307,7 +308,8 @@ func (m *model) messageMoves(s *state, i, n int, moves []move) []move {
 	}
 	for round := 0; round <= m.rounds; round++ { // 0: one that is not waited for
 		if a.extends[n].requests&(1<<round) != 0 {
-			moves = m.extendMoves(s, i, n, at(runExtend, i, n, round), !leased || own && a.extendFloor(uint8(round)) > 0 || round >= int(a.shared) && !own, moves)
+			moves = m.extendMoves(s, i, n, at(runExtend, i, n, round),
+				!leased || own && a.extendFloor(uint8(round)) > 0 || round >= int(a.shared) && !own, moves)
 			moves = m.open(s, n, at(runExtend, i, n, round), round >= int(a.shared), moves)
 		}
 		if a.extends[n].raises[round] != 0 {
@@ -343,7 +345,8 @@ func (m *model) nodeMoves(s *state, moves []move) []move {
 	}
 	for n := range s.nodes {
 		switch {
-		case (out < 0 || m.together && !s.nodes[n].out) && s.losses > 0 && (!m.exports || s.others(-1, func(a *attempt) bool { return a.exported })):
+		case (out < 0 || m.together && !s.nodes[n].out) && s.losses > 0 &&
+			(!m.exports || s.others(-1, func(a *attempt) bool { return a.exported })):
 			moves = append(moves, at(loseMemory, 0, n, 0))
 		case n == out && unread <= m.broken.unread:
 			moves = append(moves, at(admit, 0, n, 0))

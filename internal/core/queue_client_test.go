@@ -19,7 +19,8 @@ func (m *queueModel) try(s *queueState, i int, t *trace) {
 		proposal = max(proposal, s.nodes[n].register+1)
 	}
 	var action core.Action
-	c.core, action = core.NewAttempt(core.Params{Nodes: m.group(), TTL: queueTTL, Start: s.now, Proposal: fence.Token(proposal)})
+	c.core, action = core.NewAttempt(core.Params{Nodes: m.group(), TTL: queueTTL, Start: s.now,
+		Proposal: fence.Token(proposal)})
 	c.stage, c.said = trying, [maxQueueNodes]core.Refusal{}
 	c.attempt++
 	c.retry.Begin()
@@ -78,7 +79,8 @@ func (m *queueModel) hear(s *queueState, i, n int, msg queueMsg, t *trace) (viol
 		action = a.OnConfirm(n, fence.Token(msg.asked), reply, s.now)
 	}
 	m.carryOut(s, i, msg.attempt, action)
-	if msg.op == opAcquire && reply.Status != core.Granted && (c.stage == holds || c.stage == served) && !m.broken.lingers {
+	if msg.op == opAcquire && reply.Status != core.Granted && (c.stage == holds || c.stage == served) &&
+		!m.broken.lingers {
 		c.leave(n) // it may have put the client into the queue
 	}
 	if c.stage != trying || msg.attempt != c.attempt {

@@ -189,7 +189,8 @@ func (e *queueEncoder) hash(m *queueModel, s *queueState) hash128 {
 }
 
 // node appends all that belongs to a node, and what is under way to and from it.
-func (e *queueEncoder) node(m *queueModel, s *queueState, at int, base uint8, attempts *[maxClients]core.Attempt, b []byte) []byte {
+func (e *queueEncoder) node(m *queueModel, s *queueState, at int, base uint8, attempts *[maxClients]core.Attempt,
+	b []byte) []byte {
 	n := &s.nodes[at]
 	switch {
 	case n.owner == 0 || n.expires <= s.now:
@@ -229,7 +230,8 @@ func (p *pipe) append(b []byte, attempt, base uint8) []byte {
 		if msg.attempt > 0 {
 			about = attempt - msg.attempt
 		}
-		b = append(b, byte(msg.op)|byte(msg.status)<<4, about, msg.number-base, msg.asked-base, msg.ahead|core.Flags(msg.stays)<<7)
+		b = append(b, byte(msg.op)|byte(msg.status)<<4, about, msg.number-base, msg.asked-base,
+			msg.ahead|core.Flags(msg.stays)<<7)
 		b = binary.AppendVarint(b, int64(msg.remaining))
 	}
 	return b

@@ -41,8 +41,10 @@ func TestEveryQueue(t *testing.T) {
 		{"two come at once, four nodes", queueModel{clients: 2, nodes: 4, atOnce: true}, 2, aWhile, 60_000, true},
 		{"one holds, one waits, one comes", queueModel{clients: 3, prepared: 2, random: early}, 2, 0, 45_000, true},
 		{"one holds, two wait", queueModel{clients: 3, prepared: 3, random: early}, 2, 0, 2_000, false},
-		{"one holds, two wait, notifications travel apart", queueModel{clients: 3, prepared: 3, apart: true}, 2, 0, 3_000, false},
-		{"one holds, two wait, a long hold", queueModel{clients: 3, prepared: 3, maxHold: 4 * time.Second}, 9, aWhile, 150_000, true},
+		{"one holds, two wait, notifications travel apart", queueModel{clients: 3, prepared: 3, apart: true}, 2, 0, 3_000,
+			false},
+		{"one holds, two wait, a long hold", queueModel{clients: 3, prepared: 3, maxHold: 4 * time.Second}, 9, aWhile,
+			150_000, true},
 		{"one holds, three wait", queueModel{clients: 4, prepared: 4, random: late}, 2, 0, 30_000, true},
 	} {
 		if !campaign && s.long {
@@ -86,7 +88,8 @@ func TestQueuesAtRandom(t *testing.T) {
 	}{
 		{"three come", queueModel{clients: 3}, 4 * aWhile},
 		{"four come, long holds", queueModel{clients: 4, maxHold: 3 * time.Second}, 4 * aWhile},
-		{"four come, long holds, notifications travel apart", queueModel{clients: 4, apart: true, maxHold: 3 * time.Second}, 4 * aWhile},
+		{"four come, long holds, notifications travel apart", queueModel{clients: 4, apart: true, maxHold: 3 * time.Second},
+			4 * aWhile},
 		{"three come, a node is down", queueModel{clients: 3, down: 1}, 4 * aWhile},
 		{"four come, four nodes", queueModel{clients: 4, nodes: 4}, 8 * aWhile},
 		{"four come, two of five nodes are down", queueModel{clients: 4, nodes: 5, down: 2}, 8 * aWhile},

@@ -44,7 +44,8 @@ func TestRefutedRaises(t *testing.T) {
 	}{
 		{"the mark is raised without asking", of(model{rounds: 2}, broken{raisesUnasked: true}),
 			slices.Concat(raising, holds, again(2, 1, 2))},
-		{"fewer than a quorum raise the mark", of(model{rounds: 2, registers: [][nNodes]uint8{{}}}, broken{raisesByFew: true}),
+		{"fewer than a quorum raise the mark",
+			of(model{rounds: 2, registers: [][nNodes]uint8{{}}}, broken{raisesByFew: true}),
 			slices.Concat(begins(a), heard(one(runAcquire, a, 1, 0)), heard(one(runAcquire, a, 2, 0)),
 				one(begin, b, 1, 2), one(runAcquire, b, 3, 0), extends,
 				heard(one(runExtend, a, 1, 1)), heard(one(runExtend, a, 2, 1)), heard(vanished(runExtend, a, 3, 1)),
@@ -61,7 +62,8 @@ func TestRefutedRaises(t *testing.T) {
 				vanished(runAcquire, b, 2, 0), heard(vanished(runRaise, a, 2, 1)),
 				one(hearAcquire, b, 1, 0), one(hearAcquire, b, 2, 0),
 				extends, heard(one(runExtend, a, 1, 2)), heard(one(runExtend, a, 2, 2)))},
-		{"an answer to the raise of an earlier extension does", of(model{rounds: 3, bumps: 1, bumpBy: []uint8{2}}, broken{raisesByOld: true}),
+		{"an answer to the raise of an earlier extension does",
+			of(model{rounds: 3, bumps: 1, bumpBy: []uint8{2}}, broken{raisesByOld: true}),
 			slices.Concat(raising, one(runRaise, a, 1, 1), one(runRaise, a, 2, 1), extends,
 				heard(one(runExtend, a, 1, 2)), heard(one(runExtend, a, 2, 2)),
 				heard([]move{at(runExtend, a, 2, 2).before(true, 2)}), // node 3, where another name moves the register to 4

@@ -308,7 +308,8 @@ func (p *player) confirm(n, i, want int) error {
 	}
 	for k := range nNodes {
 		slot := confirmSlot(a, k, request)
-		if a.core.Phase() != core.Confirming || int(a.core.Token()) >= want || slot < 0 || fence.Token(p.s.nodes[k].register) <= a.core.Token() {
+		if a.core.Phase() != core.Confirming || int(a.core.Token()) >= want || slot < 0 ||
+			fence.Token(p.s.nodes[k].register) <= a.core.Token() {
 			continue
 		}
 		if err := p.operate(runConfirm, i, k, slot); err != nil {
@@ -342,7 +343,8 @@ func (p *player) confirms(n, i, want int) error {
 // confirmSlot returns the place of a confirm of the number that the attempt wants by now, -1 if
 // there is none.
 func confirmSlot(a *attempt, n int, stage stage) int {
-	return slices.IndexFunc(a.confirms[n][:], func(m message) bool { return m.stage == stage && fence.Token(m.asked) == a.core.Token() })
+	return slices.IndexFunc(a.confirms[n][:],
+		func(m message) bool { return m.stage == stage && fence.Token(m.asked) == a.core.Token() })
 }
 
 func (p *player) hearConfirm(i, n int) error {

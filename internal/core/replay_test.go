@@ -16,15 +16,16 @@ type replay struct {
 	model  model  // what else the model needs, beside what follows from the steps
 
 	// What the run leaves open, or has otherwise.
-	registers [nNodes]uint8     // other names have moved them before
-	propose   map[string]uint8  // by holder
-	owner     string            // of the extensions; A if it is empty
-	kinds     map[string]int    // of extensions, by round: 1 lets others share the name from then on, or no more
-	past      string            // a holder that has come and gone before: the model has room for two others
-	early     uint8             // an extension wants the mark to be so much larger, and starts as soon as its holder has the token
-	before    map[string][]move // just before a step
-	later     []string          // steps that come only after the first loss of memory
-	skips     string            // an action that the model needs no move for
+	registers [nNodes]uint8    // other names have moved them before
+	propose   map[string]uint8 // by holder
+	owner     string           // of the extensions; A if it is empty
+	kinds     map[string]int   // of extensions, by round: 1 lets others share the name from then on, or no more
+	past      string           // a holder that has come and gone before: the model has room for two others
+	// an extension wants the mark to be so much larger, and starts as soon as its holder has the token
+	early  uint8
+	before map[string][]move // just before a step
+	later  []string          // steps that come only after the first loss of memory
+	skips  string            // an action that the model needs no move for
 }
 
 const (
@@ -43,19 +44,28 @@ var replays = map[string]replay{
 	inTokens + "it has what was promised to its holder there":              {broken: broken{originGranted: true}},
 	inTokens + "a node agrees to a raise, and does not raise its register": {broken: broken{raisesNothing: true}},
 	inTokens + "a mark is raised by nodes that do not have the lease":      {broken: broken{raisesByLost: true}},
-	inTokens + "a mark is raised by one node less than a quorum":           {broken: broken{raisesByFew: true}, propose: map[string]uint8{"B": 2}},
-	inTokens + "a force release in one pass":                               {broken: broken{noFloor: true}},
-	inTokens + "a holder begins with what the registers are":               {broken: broken{refusalsCount: true}},
+	inTokens + "a mark is raised by one node less than a quorum": {broken: broken{raisesByFew: true},
+		propose: map[string]uint8{"B": 2}},
+	inTokens + "a force release in one pass":                 {broken: broken{noFloor: true}},
+	inTokens + "a holder begins with what the registers are": {broken: broken{refusalsCount: true}},
 	inTokens + "the largest of different numbers is the token, without confirm, and a force release in one pass": {
 		broken: broken{noConfirm: true}, registers: [nNodes]uint8{0, 1, 0}, propose: map[string]uint8{"A": 1, "B": 1}},
-	inTokens + "an answer of an earlier round counts, and the validity from the start of the later one": {broken: broken{roundsMixed: true}},
+	inTokens + "an answer of an earlier round counts, and the validity from the start of the later one": {
+		broken: broken{roundsMixed: true},
+	},
 
 	// An attempt asks for a raise once an extension is carried, with a mark that is too small. So
 	// that extension is older than in the run, and its requests to raise registers, or the answers
 	// to it, come late.
-	inTokens + "a mark is raised without asking":                                         {broken: broken{raisesUnasked: true}, early: 1},
-	inShared + "a mark is raised without asking":                                         {broken: broken{raisesUnasked: true}, early: 1},
-	inTokens + "a mark is raised by leases that began with no more than it is raised to": {broken: broken{raisesByNew: true}, early: 1},
+	inTokens + "a mark is raised without asking": {
+		broken: broken{raisesUnasked: true}, early: 1,
+	},
+	inShared + "a mark is raised without asking": {
+		broken: broken{raisesUnasked: true}, early: 1,
+	},
+	inTokens + "a mark is raised by leases that began with no more than it is raised to": {
+		broken: broken{raisesByNew: true}, early: 1,
+	},
 	// No attempt asks for its own mark. So the smaller raise is one to 2, and the larger one, to 3,
 	// is of the next extension.
 	inTokens + "a mark is raised by an answer to a smaller raise": {broken: broken{raisesByOld: true}, early: 1,
@@ -67,24 +77,31 @@ var replays = map[string]replay{
 		broken: broken{raisesLate: true}, propose: map[string]uint8{"B": 2}},
 	inTokens + "a node votes before its registers are rebuilt": {broken: broken{unread: 2}},
 	inTokens + "it has read one node less":                     {broken: broken{unread: 1}},
-	inTokens + "it reads nodes that do not vote":               {broken: broken{readsOut: true}, model: model{together: true}},
+	inTokens + "it reads nodes that do not vote": {broken: broken{readsOut: true},
+		model: model{together: true}},
 	inTokens + "the quarantine counts from before the mark of admission is removed": {
 		broken: broken{straysLate: true}, model: model{strays: true}, owner: "B"},
 	// An attempt of before the loss is over when the quarantine is. So B begins after it. What it
 	// is granted differs, so that it confirms.
 	inTokens + "the same: a confirm finds a lease that was made while the node did not vote": {
-		broken: broken{straysLate: true}, model: model{strays: true}, registers: [nNodes]uint8{0, 0, 2}, later: []string{"begin B", "acquire n2 B 1"}},
+		broken: broken{straysLate: true}, model: model{strays: true}, registers: [nNodes]uint8{0, 0, 2},
+		later: []string{"begin B", "acquire n2 B 1"}},
 	inTokens + "a lease from before is there after the quarantine": {
 		broken: broken{leasesOutlive: true}, model: model{strays: true}, owner: "B"},
-	inTokens + "a store lives on as two, and the old one's grants count: no witness has seen them": {broken: broken{votesOut: true}},
-	inTokens + "the same of its extensions":                                                        {broken: broken{votesOut: true}},
+	inTokens + "a store lives on as two, and the old one's grants count: no witness has seen them": {
+		broken: broken{votesOut: true},
+	},
+	inTokens + "the same of its extensions": {
+		broken: broken{votesOut: true},
+	},
 
 	inTokens + "a lock is exported without a raise":         {broken: broken{exportsUnraised: true}},
 	inShared + "a lock is exported without a raise":         {broken: broken{exportsUnraised: true}},
 	inTokens + "the text has the mark after the raise":      {broken: broken{exportsRaised: true}},
 	inTokens + "a name is given with the register as it is": {broken: broken{givesUnmoved: true}},
 	// What is released may be any lease, so that none has to be made.
-	inTokens + "a node that does not vote gives":                              {broken: broken{votesOut: true}, skips: "stray"},
+	inTokens + "a node that does not vote gives": {broken: broken{votesOut: true},
+		skips: "stray"},
 	inTokens + "a waiter holds by what one node less than a quorum has given": {broken: broken{takesByFew: true}},
 
 	inShared + "confirm makes an epoch where there is none, as in node/rule/shared.go, a confirm is executed twice": {

@@ -88,11 +88,13 @@ func TestRetryIsDue(t *testing.T) {
 		{"watching, 9 ahead", 0.5, watching(0, 9), 9000 * ms},
 		{"watching, many ahead", 0.5, watching(0, 9_999), 10_000 * ms},
 		{"watching, many ahead, early", 0, watching(0, 9_999), 7500 * ms},
-		{"watching, behind others a reservation is not waited for, but may be of one that is stopped", 0.5, watching(1000*ms, 7), 3000 * ms},
+		{"watching, behind others a reservation is not waited for, but may be of one that is stopped", 0.5,
+			watching(1000*ms, 7), 3000 * ms},
 		{"one of three nodes watches", 0.5, append(watching(0, 0), endless(2, 0)...), 3000 * ms},
 		// The place is what most nodes say, see Ahead.
 		{"the median place", 0.5, []core.Refusal{heldFor(0, 0), heldFor(0, 7), heldFor(0, 1)}, 1000 * ms},
-		{"a node that did not refuse does not count as nobody ahead", 0.5, []core.Refusal{free, unknown, heldFor(0, 1)}, 1000 * ms},
+		{"a node that did not refuse does not count as nobody ahead", 0.5, []core.Refusal{free, unknown, heldFor(0, 1)},
+			1000 * ms},
 
 		// When the leases of so many nodes end that a majority is free, a waiter looks: a
 		// millisecond later, since nodes count whole ones.
@@ -115,17 +117,21 @@ func TestRetryIsDue(t *testing.T) {
 	// backstop is earlier than the turn of the 35th.
 	for _, ahead := range []int{0, 1, 5, 34, 35, 64, 65} {
 		want := min(101*ms+time.Duration(ahead)*rule.ReservationTTL/16, 2250*ms)
-		rows = append(rows, row{fmt.Sprint("leases end, ahead are ", ahead), 0, slices.Repeat([]core.Refusal{heldFor(100*ms, ahead)}, 3), want})
+		rows = append(rows, row{fmt.Sprint("leases end, ahead are ", ahead), 0,
+			slices.Repeat([]core.Refusal{heldFor(100*ms, ahead)}, 3), want})
 	}
 	// Where no quorum answers, no node may be there to notify: the waiter polls.
 	for random, interval := range map[float64]time.Duration{0: 50 * ms, 0.5: 100 * ms, 0.75: 125 * ms} {
 		for _, said := range [][]core.Refusal{
-			{unknown, unknown, unknown}, append(held(0), unknown, unknown), append(held(0), out, out), append(held(0, 0), unknown, unknown),
+			{unknown, unknown, unknown}, append(held(0), unknown, unknown), append(held(0), out, out),
+			append(held(0, 0), unknown, unknown),
 		} {
 			rows = append(rows, row{fmt.Sprint("polls: ", said), random, said, interval})
 		}
-		for _, said := range [][]core.Refusal{append(held(0, 0), unknown), append(held(0), free, unknown), append(held(0, 0, 0), unknown)} {
-			rows = append(rows, row{fmt.Sprint("a quorum: ", said), random, said, time.Duration((0.75 + random/2) * float64(core.Backstop))})
+		for _, said := range [][]core.Refusal{append(held(0, 0), unknown), append(held(0), free, unknown),
+			append(held(0, 0, 0), unknown)} {
+			rows = append(rows, row{fmt.Sprint("a quorum: ", said), random, said,
+				time.Duration((0.75 + random/2) * float64(core.Backstop))})
 		}
 	}
 	for _, c := range rows {

@@ -13,10 +13,13 @@ import (
 func TestEveryInterleavingShared(t *testing.T) {
 	one, uneven, same := []uint8{1}, [][nNodes]uint8{{0, 0, 1}}, [][nNodes]uint8{{1, 1, 1}}
 	searches := []exploration{
-		{"one has just gone, in turn", model{proposals: one, registers: same, epoch: 1, reserves: true, shares: true, inTurn: true}, 23_000},
+		{"one has just gone, in turn",
+			model{proposals: one, registers: same, epoch: 1, reserves: true, shares: true, inTurn: true}, 23_000},
 		{"one extension", model{proposals: one, rounds: 1, reserves: true, shares: true}, 2_400_000},
-		{"let others share it, in turn", model{proposals: one, rounds: 1, reserves: true, shares: true, downgrade: true, inTurn: true}, 540_000},
-		{"registers differ, in turn", model{proposals: one, registers: uneven, rounds: 1, reserves: true, shares: true, inTurn: true}, 1_800_000},
+		{"let others share it, in turn",
+			model{proposals: one, rounds: 1, reserves: true, shares: true, downgrade: true, inTurn: true}, 540_000},
+		{"registers differ, in turn", model{proposals: one, registers: uneven, rounds: 1, reserves: true, shares: true,
+			inTurn: true}, 1_800_000},
 	}
 	if os.Getenv("SEARCH_SHARED") != "" { // make search-shared
 		searches = []exploration{
@@ -41,9 +44,12 @@ func TestRefutedShared(t *testing.T) {
 		name  string
 		model model
 	}{
-		{"the first who shares a name gets the register as it is", model{proposals: one, broken: broken{sharesUnmoved: true}}},
-		{"what was promised outlives those who shared the name", model{proposals: one, registers: [][nNodes]uint8{{1, 1, 1}}, epoch: 1, broken: broken{sharesOld: true}}},
-		{"what was confirmed is not promised to those who come", model{proposals: one, registers: [][nNodes]uint8{{0, 0, 1}}, reserves: true, broken: broken{confirmsShared: true}}},
+		{"the first who shares a name gets the register as it is",
+			model{proposals: one, broken: broken{sharesUnmoved: true}}},
+		{"what was promised outlives those who shared the name",
+			model{proposals: one, registers: [][nNodes]uint8{{1, 1, 1}}, epoch: 1, broken: broken{sharesOld: true}}},
+		{"what was confirmed is not promised to those who come",
+			model{proposals: one, registers: [][nNodes]uint8{{0, 0, 1}}, reserves: true, broken: broken{confirmsShared: true}}},
 	} {
 		v.model.shares = true
 		if !campaign && v.model.broken.confirmsShared {

@@ -59,7 +59,8 @@ func newTie(m *model) *tie {
 	if m.shares || m.downgrade {
 		mc = sharedMachine()
 	}
-	size := map[string]int{"node": nNodes, "holder": firstGiven, "round": maxAttempts * (maxRounds + 1), "number": numbers, "kind": 1}
+	size := map[string]int{"node": nNodes, "holder": firstGiven, "round": maxAttempts * (maxRounds + 1), "number": numbers,
+		"kind": 1}
 	if m.gives > 0 {
 		size["holder"] += maxAttempts * numbers
 	}
@@ -101,7 +102,8 @@ func givenID(i int, number uint64) uint64 { return uint64(firstGiven+i*numbers) 
 func (a *attempt) held(i int) (h prooftrace.Held) {
 	round, state := a.core.Extension()
 	h.Holding, h.Adopting = a.core.WasHeld(), a.core.Phase() == core.Adopting
-	h.Token, h.Round, h.Carried, h.Sure = uint64(a.core.Token()), roundID(i, round), state == core.Carried, roundID(i, a.core.Sure())
+	h.Token, h.Round, h.Carried, h.Sure = uint64(a.core.Token()), roundID(i, round), state == core.Carried, roundID(i,
+		a.core.Sure())
 	if h.Holding || h.Adopting {
 		mark, _ := a.core.Mark()
 		h.Mark = uint64(mark)
@@ -172,11 +174,13 @@ func entryHolder(e *rule.Entry) uint64 {
 }
 
 // served is an operation that a node has carried out.
-func (t *tie) served(op prooftrace.Op, n int, holder, token uint64, reads bool, before, after *rule.Entry, r core.Reply, round uint64) {
+func (t *tie) served(op prooftrace.Op, n int, holder, token uint64, reads bool, before, after *rule.Entry, r core.Reply,
+	round uint64) {
 	if t == nil || r.Status != core.Granted && *before == *after {
 		return
 	}
-	d := prooftrace.Served{Node: n, Op: op, Holder: holder, Token: token, Reads: reads, Granted: r.Status == core.Granted, Counts: true,
+	d := prooftrace.Served{Node: n, Op: op, Holder: holder, Token: token, Reads: reads, Granted: r.Status == core.Granted,
+		Counts: true,
 		Answer: uint64(r.Register), Before: &t.x[0], After: &t.x[1]}
 	if round != 0 {
 		d.Rounds = []uint64{round}

@@ -31,7 +31,8 @@ func TestThreeAttempts(t *testing.T) {
 		{"acquire in turn", model{attempts: 3, proposals: []uint8{1}, reserves: true, inTurn: true}},
 		{"lose memory in turn", model{attempts: 3, proposals: []uint8{1}, losses: 1, reserves: true, inTurn: true}},
 		{"extend in turn", model{attempts: 3, proposals: []uint8{1}, rounds: 1, reserves: true, inTurn: true}},
-		{"another name moves a register, in turn", model{attempts: 3, proposals: []uint8{1, 2}, bumps: 1, reserves: true, inTurn: true}},
+		{"another name moves a register, in turn",
+			model{attempts: 3, proposals: []uint8{1, 2}, bumps: 1, reserves: true, inTurn: true}},
 		{"acquire at the same time", model{attempts: 3, proposals: []uint8{1}, reserves: true}},
 	} {
 		t.Run(s.name, func(t *testing.T) {

@@ -88,7 +88,8 @@ func (l *Lock) late(f *fanout, i int, a node.Answer, err error) {
 		l.mu.Unlock()
 		l.send(action, l.group.Env.Now())
 	case core.Extend:
-		if err == nil && a.Register > node.MaxRegister || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		if err == nil && a.Register > node.MaxRegister || errors.Is(err, context.DeadlineExceeded) ||
+			errors.Is(err, context.Canceled) {
 			return // it tells nothing new
 		}
 		l.lateExtend(f, i, a, err)

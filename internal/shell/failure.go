@@ -164,7 +164,8 @@ func refusals(peers []peerState) []core.Refusal {
 	all := make([]core.Refusal, len(peers))
 	for i := range peers {
 		if s := peers[i].said; s.op == core.Acquire && s.err == nil {
-			all[i] = core.Refusal{Status: core.Status(s.answer.Status), Remaining: s.answer.Remaining, Ahead: s.answer.Ahead, Watching: s.answer.Watching}
+			all[i] = core.Refusal{Status: core.Status(s.answer.Status), Remaining: s.answer.Remaining, Ahead: s.answer.Ahead,
+				Watching: s.answer.Watching}
 		}
 	}
 	return all

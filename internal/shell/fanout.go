@@ -105,7 +105,8 @@ func (c *call) Wanted() bool {
 	if !c.over.Load() {
 		return true
 	}
-	return f.patience > f.timeout && !f.useless.Load() && !f.group.inflight.isClosed() && f.group.Env.Now() < f.sent+f.patience
+	return f.patience > f.timeout && !f.useless.Load() && !f.group.inflight.isClosed() &&
+		f.group.Env.Now() < f.sent+f.patience
 }
 
 // Done implements node.Call.
@@ -118,7 +119,8 @@ func (c *call) Done(a node.Answer, err error) {
 		return
 	}
 	if err == nil && a.Register > node.MaxRegister {
-		a, err = node.Answer{}, fmt.Errorf("%w: it answers %s with the number %d, which fenlock has not made: its register or the lease was changed by hand",
+		a, err = node.Answer{}, fmt.Errorf(
+			"%w: it answers %s with the number %d, which fenlock has not made: its register or the lease was changed by hand",
 			node.ErrMisconfigured, f.action.Op, a.Register)
 	}
 	ours := errors.Is(err, context.Canceled)

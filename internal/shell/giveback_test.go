@@ -30,13 +30,15 @@ func (p *slowly) Start(_ context.Context, r node.Request, _ time.Duration, call 
 }
 
 func (p *slowly) Listen(client string, _ time.Duration, notify func(string), done func(error)) {
-	done(p.node.Listen(context.Background(), client, func(w string) { time.AfterFunc(time.Millisecond, func() { notify(w) }) }))
+	done(p.node.Listen(context.Background(), client,
+		func(w string) { time.AfterFunc(time.Millisecond, func() { notify(w) }) }))
 }
 
 // What goes back to a node comes there later than the node timeout, while what was given lasts
 // still. The waiter hears of the late answer, and has the name soon after.
 func TestGiftThatGoesBackLate(t *testing.T) {
-	for _, late := range []time.Duration{50 * time.Millisecond, 150 * time.Millisecond, 300 * time.Millisecond, 600 * time.Millisecond} {
+	for _, late := range []time.Duration{50 * time.Millisecond, 150 * time.Millisecond, 300 * time.Millisecond,
+		600 * time.Millisecond} {
 		synctest.Test(t, func(t *testing.T) {
 			n := memnode.New("node")
 			var loses atomic.Bool

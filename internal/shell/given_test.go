@@ -48,7 +48,8 @@ func TestGivenWhenItIsTimeToAsk(t *testing.T) {
 		for range 3 {
 			n := memnode.New("node")
 			for k := range configs {
-				p := &faultyPeer{node: n.Share(), sync: true, queues: true, listens: func() (time.Duration, error) { return 0, nil }}
+				p := &faultyPeer{node: n.Share(), sync: true, queues: true,
+					listens: func() (time.Duration, error) { return 0, nil }}
 				configs[k].Peers = append(configs[k].Peers, &countingPeer{p, &sent[k]})
 			}
 		}

@@ -80,7 +80,8 @@ func (h *health) late(peer int, err error, took, timeout time.Duration) {
 	if h.tell == nil || err != nil || took > 4*timeout || !h.ails(peer) {
 		return
 	}
-	h.change(HealthChange{peer, Late, fmt.Errorf("it answers after %v, and has %v", took.Round(time.Millisecond), timeout)})
+	h.change(HealthChange{peer, Late,
+		fmt.Errorf("it answers after %v, and has %v", took.Round(time.Millisecond), timeout)})
 }
 
 // diagnose tells how a node does that answers so.

@@ -32,8 +32,9 @@ func TestLateAnswerDecidesAnAdoption(t *testing.T) {
 		accepts := func(n int) { nodes[n].calls[0].Done(node.Answer{Status: node.Granted, Register: 7}, nil) }
 		began := time.Now()
 		late := false
-		c := NewClient(Config{Env: &bubbleEnv{began, time.Hour}, Peers: peers, Terms: Terms{TTL: 8 * time.Second}, NodeTimeout: time.Second,
-			Stopwatch: func() time.Duration { return time.Since(began) },
+		c := NewClient(Config{Env: &bubbleEnv{began, time.Hour}, Peers: peers, Terms: Terms{TTL: 8 * time.Second},
+			NodeTimeout: time.Second,
+			Stopwatch:   func() time.Duration { return time.Since(began) },
 			Answered: func(peer int, op node.Op, _ node.Answer, err error, _ time.Duration) {
 				if peer == 1 && op == core.Extend && err != nil && !late {
 					late = true

@@ -131,7 +131,8 @@ func (e *extensions) end(f Failure) {
 }
 
 // begin makes the attempt: to adopt a lock, if there is one to be adopted.
-func (l *Lock) begin(g *group, of owner, name string, terms *Terms, from *Exported, values context.Context, start time.Duration) {
+func (l *Lock) begin(g *group, of owner, name string, terms *Terms, from *Exported, values context.Context,
+	start time.Duration) {
 	l.init(g, of, name, terms, values, start)
 	var id [node.IDLength]byte
 	if from == nil {
@@ -161,7 +162,8 @@ func (l *Lock) begin(g *group, of owner, name string, terms *Terms, from *Export
 
 // take begins the tenure of a lock that was given to the holder's waiter, with a number. It is
 // held.
-func (l *Lock) take(g *group, of owner, name string, terms *Terms, holder node.Holder, number fence.Token, until time.Duration, values context.Context, start time.Duration) {
+func (l *Lock) take(g *group, of owner, name string, terms *Terms, holder node.Holder, number fence.Token,
+	until time.Duration, values context.Context, start time.Duration) {
 	l.init(g, of, name, terms, values, start)
 	l.holder, l.given = holder, true
 	// Its first extension is due in a moment, and is not needed if the lock is held for less.
@@ -397,7 +399,8 @@ func (l *Lock) send(action core.Action, now time.Duration) {
 		f = &fanout{calls: calls{own: make([]call, len(l.peers))}}
 	}
 	f.group, f.of, f.action = g, l, action
-	f.request = node.Request{Op: node.Op(action.Op), Name: l.name, Holder: l.holder, TTL: l.terms.TTL, Token: action.Token, Place: l.of.place(action.Op)}
+	f.request = node.Request{Op: node.Op(action.Op), Name: l.name, Holder: l.holder, TTL: l.terms.TTL, Token: action.Token,
+		Place: l.of.place(action.Op)}
 	switch action.Op {
 	case core.Acquire:
 		f.request.Shared = l.terms.Shared

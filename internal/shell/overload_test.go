@@ -235,40 +235,43 @@ func TestStallsLoseNoLock(t *testing.T) {
 		servers int
 		clients int
 	}{
-		{0.45, 2 * time.Second, 3, locks}, {0.75, 2500 * time.Millisecond, 5, locks}, {0.9, 2500 * time.Millisecond, 3, locks}, {0.9, 2500 * time.Millisecond, 5, locks},
+		{0.45, 2 * time.Second, 3, locks}, {0.75, 2500 * time.Millisecond, 5, locks},
+		{0.9, 2500 * time.Millisecond, 3, locks}, {0.9, 2500 * time.Millisecond, 5, locks},
 		{0.75, 2500 * time.Millisecond, 3, 1}, {0.9, 2500 * time.Millisecond, 5, 1},
 	} {
-		t.Run(fmt.Sprintf("%v%%, %v of %d, %d clients", scene.use*100, scene.stall, scene.servers, scene.clients), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				as := func(s *serial) Peer { return s }
-				if scene.clients == 1 {
-					as = func(s *serial) Peer { return &piped{serial: s} }
-				}
-				l := newLoad(t, locks, ttl, as, scene.clients)
-				l.costs(time.Duration(scene.use * float64(ttl) / 3 / locks))
-				time.Sleep(ttl)
-				before := l.served()
-				time.Sleep(ttl)
-				calm := l.served() - before
-				for _, s := range l.servers[:scene.servers] {
-					s.stall(scene.stall)
-				}
-				before = l.served()
-				time.Sleep(3 * ttl)
-				stalled := float64(l.served()-before) / 3
-				t.Logf("lost %d; %d requests in a TTL when calm, %.0f after the stall (%.2f)", l.lost(), calm, stalled, stalled/float64(calm))
-				if l.lost() > 0 {
-					t.Errorf("%d of %d locks are lost", l.lost(), locks)
-				}
-				if most := 3 * locks * len(l.servers) * 102 / 100; calm > most {
-					t.Errorf("%d requests in a TTL when nothing is wrong, at most %d are needed", calm, most)
-				}
-				if stalled > 1.1*float64(calm) {
-					t.Errorf("%.0f requests in a TTL after the stall, %d before", stalled, calm)
-				}
-				l.end()
+		t.Run(fmt.Sprintf("%v%%, %v of %d, %d clients", scene.use*100, scene.stall, scene.servers, scene.clients),
+			func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					as := func(s *serial) Peer { return s }
+					if scene.clients == 1 {
+						as = func(s *serial) Peer { return &piped{serial: s} }
+					}
+					l := newLoad(t, locks, ttl, as, scene.clients)
+					l.costs(time.Duration(scene.use * float64(ttl) / 3 / locks))
+					time.Sleep(ttl)
+					before := l.served()
+					time.Sleep(ttl)
+					calm := l.served() - before
+					for _, s := range l.servers[:scene.servers] {
+						s.stall(scene.stall)
+					}
+					before = l.served()
+					time.Sleep(3 * ttl)
+					stalled := float64(l.served()-before) / 3
+					t.Logf("lost %d; %d requests in a TTL when calm, %.0f after the stall (%.2f)", l.lost(), calm, stalled,
+						stalled/float64(calm))
+					if l.lost() > 0 {
+						t.Errorf("%d of %d locks are lost", l.lost(), locks)
+					}
+					if most := 3 * locks * len(l.servers) * 102 / 100; calm > most {
+						t.Errorf("%d requests in a TTL when nothing is wrong, at most %d are needed", calm, most)
+					}
+					if stalled > 1.1*float64(calm) {
+						t.Errorf("%.0f requests in a TTL after the stall, %d before", stalled, calm)
+					}
+					l.end()
+				})
 			})
-		})
 	}
 }
 

@@ -16,9 +16,11 @@ type Rules interface {
 	// Attempt begins a holder's attempt, for a caller with these values.
 	Attempt(own *core.Attempt, values context.Context, holder node.Holder, p core.Params) (Attempt, core.Action)
 	// Adoption begins that of a lock which another process has exported.
-	Adoption(own *core.Attempt, values context.Context, holder node.Holder, p core.Params, token, mark fence.Token) (Attempt, core.Action)
+	Adoption(own *core.Attempt, values context.Context, holder node.Holder, p core.Params, token,
+		mark fence.Token) (Attempt, core.Action)
 	// Given begins that of a lock which was given to the holder's waiter.
-	Given(own *core.Attempt, values context.Context, holder node.Holder, p core.Params, number fence.Token, until time.Duration) Attempt
+	Given(own *core.Attempt, values context.Context, holder node.Holder, p core.Params, number fence.Token,
+		until time.Duration) Attempt
 	// Retry says when the waiter tries again whose own it is given.
 	Retry(own *core.Retry) Retry
 	// NodeTime estimates the time by which waiters stand in order.
@@ -82,14 +84,16 @@ func (Shipped) Attempt(own *core.Attempt, _ context.Context, _ node.Holder, p co
 }
 
 // Adoption implements Rules.
-func (Shipped) Adoption(own *core.Attempt, _ context.Context, _ node.Holder, p core.Params, token, mark fence.Token) (Attempt, core.Action) {
+func (Shipped) Adoption(own *core.Attempt, _ context.Context, _ node.Holder, p core.Params, token,
+	mark fence.Token) (Attempt, core.Action) {
 	var action core.Action
 	*own, action = core.NewAdoption(p, token, mark)
 	return own, action
 }
 
 // Given implements Rules.
-func (Shipped) Given(own *core.Attempt, _ context.Context, _ node.Holder, p core.Params, number fence.Token, until time.Duration) Attempt {
+func (Shipped) Given(own *core.Attempt, _ context.Context, _ node.Holder, p core.Params, number fence.Token,
+	until time.Duration) Attempt {
 	*own = core.NewGiven(p, number, until)
 	return own
 }

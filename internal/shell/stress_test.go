@@ -185,7 +185,8 @@ func everythingAtOnce(t *testing.T, round int) {
 	}
 	var clients []*Client
 	for k := range 3 {
-		config := Config{Env: &bubbleEnv{time.Now(), []time.Duration{0, -time.Hour, time.Hour}[k]}, Terms: Terms{TTL: ttl, Label: fmt.Sprint(k)}, NodeTimeout: timeout}
+		config := Config{Env: &bubbleEnv{time.Now(), []time.Duration{0, -time.Hour, time.Hour}[k]},
+			Terms: Terms{TTL: ttl, Label: fmt.Sprint(k)}, NodeTimeout: timeout}
 		if round%4 == 0 {
 			config.MaxHold = 5 * time.Second
 		}

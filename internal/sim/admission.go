@@ -76,7 +76,8 @@ type try struct {
 
 // try begins one. End is told when it is over, unless the process is killed.
 func (c *client) try(i int, end func(*try)) {
-	t := &try{Try: admit.Begin(admit.Client{Terms: c.terms, Nodes: len(strings.Fields(c.terms.Members)), New: c.says}), c: c, node: i, end: end}
+	t := &try{Try: admit.Begin(admit.Client{Terms: c.terms, Nodes: len(strings.Fields(c.terms.Members)), New: c.says}),
+		c: c, node: i, end: end}
 	t.goOn()
 }
 
@@ -113,7 +114,9 @@ func (t *try) goOn() {
 		t.mark(func(done bool, err error) { t.told(err, func() { t.Marked(done) }) })
 	case admit.StepEnd:
 		if t.Warning != "" && t.founded && w.rests(registersSurvive) {
-			w.violate("admission", fmt.Sprintf("node %d was admitted without the registers of a majority, which had not lost its memory", t.node))
+			w.violate(
+				"admission", fmt.Sprintf("node %d was admitted without the registers of a majority, which had not lost its memory",
+					t.node))
 		}
 		w.note("client %[1]d has tried to have node %[2]d admitted: %[3]d", c.id, t.node, uint64(t.Absence.Cause), 0)
 		t.end(t)
@@ -123,7 +126,8 @@ func (t *try) goOn() {
 // raise raises the registers.
 func (t *try) raise(done func(error)) {
 	tokens := t.Tokens
-	exchange(t.c, t.node, stepTimeout, func(n *server) bool { n.store.Raise(tokens); return true }, func(_ bool, err error) { done(err) })
+	exchange(t.c, t.node, stepTimeout, func(n *server) bool { n.store.Raise(tokens); return true },
+		func(_ bool, err error) { done(err) })
 }
 
 // mark sets the mark.

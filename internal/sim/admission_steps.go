@@ -24,7 +24,8 @@ type admissionSteps struct {
 }
 
 func (s *proofSteps) newAdmissions() *admissionSteps {
-	a := &admissionSteps{s: s, open: map[*lock]bool{}, counts: map[string]int{}, over: s.w.profile.shares} // the model has no shared names
+	// the model has no shared names
+	a := &admissionSteps{s: s, open: map[*lock]bool{}, counts: map[string]int{}, over: s.w.profile.shares}
 	for i := range s.w.names {
 		g := admissions().NewAdmissions(len(s.w.nodes))
 		a.groups = append(a.groups, g)
@@ -63,12 +64,14 @@ func (a *admissionSteps) told(l *lock, phase core.Phase, token fence.Token) {
 }
 
 // served is an operation that a node has carried out.
-func (a *admissionSteps) served(n *server, r node.Request, before, after *rule.Entry, now time.Duration, did node.Answer, counts bool) {
+func (a *admissionSteps) served(n *server, r node.Request, before, after *rule.Entry, now time.Duration,
+	did node.Answer, counts bool) {
 	if a.over || did.Status != node.Granted && *before == *after {
 		return
 	}
 	name := a.s.nameOf(r.Name)
-	d := trace.Served{Node: n.id, Op: opOf(r.Op), Holder: a.s.force, Token: uint64(r.Token), Granted: did.Status == node.Granted, Counts: counts,
+	d := trace.Served{Node: n.id, Op: opOf(r.Op), Holder: a.s.force, Token: uint64(r.Token),
+		Granted: did.Status == node.Granted, Counts: counts,
 		Answer: uint64(did.Register), Before: &a.s.nodes[0], After: &a.s.nodes[1]}
 	if r.Op != node.ForceRelease {
 		d.Holder = a.s.holder(r.Holder)
@@ -76,7 +79,8 @@ func (a *admissionSteps) served(n *server, r node.Request, before, after *rule.E
 	a.s.see(d.Before, before, now)
 	a.s.see(d.After, after, now)
 	g := a.groups[name]
-	if after.Register > before.Register && r.Op != node.Extend && r.Op != node.Confirm && g.Overtaken(uint64(after.Register)) {
+	if after.Register > before.Register && r.Op != node.Extend && r.Op != node.Confirm &&
+		g.Overtaken(uint64(after.Register)) {
 		a.over = true // a number that the clients' clocks should have passed
 		return
 	}
@@ -126,7 +130,8 @@ func (a *admissionSteps) admitted(n *server, t *try) {
 		if a.over {
 			return
 		}
-		d := trace.Admission{Node: n.id, Weak: after.Warning != "", New: strings.Contains(after.Warning, "servers are new"), Now: a.s.now(n, i)}
+		d := trace.Admission{Node: n.id, Weak: after.Warning != "", New: strings.Contains(after.Warning, "servers are new"),
+			Now: a.s.now(n, i)}
 		d.Listed = !d.Weak && len(t.Empty) > 0
 		if t.between.moments != nil {
 			d.Between = t.between.moments[i]
@@ -135,7 +140,8 @@ func (a *admissionSteps) admitted(n *server, t *try) {
 			switch {
 			case r.Registers == nil || w == n.id:
 			case r.Admitted:
-				d.Readings = append(d.Readings, trace.Reading{Node: w, Register: uint64(r.Tokens[a.s.w.stripes[i]]), Out: r.empty[i].out})
+				d.Readings = append(d.Readings,
+					trace.Reading{Node: w, Register: uint64(r.Tokens[a.s.w.stripes[i]]), Out: r.empty[i].out})
 			case r.empty[i].listed:
 				d.On = append(d.On, w)
 			}

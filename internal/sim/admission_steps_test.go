@@ -14,18 +14,20 @@ import (
 // admissionStepMutants are changes of the rules by which stores are admitted that have no other
 // name.
 var admissionStepMutants = []mutant{
-	{name: "a node that is silent has lost its memory", where: lossesUnheard, broken: hearing(func(_ *try, others []*node.Registers) {
-		for i, o := range others {
-			if o == nil {
-				others[i] = nothing(i)
+	{name: "a node that is silent has lost its memory", where: lossesUnheard,
+		broken: hearing(func(_ *try, others []*node.Registers) {
+			for i, o := range others {
+				if o == nil {
+					others[i] = nothing(i)
+				}
 			}
-		}
-	})},
-	{name: "one of the registers that were read is left out", where: lossesUnheard, broken: hearing(func(_ *try, others []*node.Registers) {
-		if i := slices.IndexFunc(others, func(o *node.Registers) bool { return o != nil && o.Admitted }); i >= 0 {
-			others[i].Tokens = nil
-		}
-	})},
+		})},
+	{name: "one of the registers that were read is left out", where: lossesUnheard,
+		broken: hearing(func(_ *try, others []*node.Registers) {
+			if i := slices.IndexFunc(others, func(o *node.Registers) bool { return o != nil && o.Admitted }); i >= 0 {
+				others[i].Tokens = nil
+			}
+		})},
 	{name: "the others are asked once", where: majorities, broken: askedOnce},
 	{name: "the quarantine is without the drift", where: losses, broken: finding(func(t *try, f *admit.Facts) {
 		f.Out += rule.Drift(t.c.w.maxTTL)
@@ -52,8 +54,10 @@ func askedOnce(r *rules) {
 
 // majorities is a world of majorities that lose their memory, and of answers that come late.
 func majorities(p *profile) {
-	p.breaks, p.fresh, p.says, p.unset, p.foreign, p.only, p.also = registersSurvive, false, 0, false, false, majorityLost, emptied
-	p.nodes, p.pace, p.rest, p.hold, p.trip, p.tail = 3, 600*time.Millisecond, time.Second, 300*time.Millisecond, 20*time.Millisecond, 50_000
+	p.breaks, p.fresh, p.says, p.unset, p.foreign, p.only, p.also = registersSurvive, false, 0, false, false, majorityLost,
+		emptied
+	p.nodes, p.pace, p.rest, p.hold, p.trip, p.tail = 3, 600*time.Millisecond, time.Second, 300*time.Millisecond,
+		20*time.Millisecond, 50_000
 }
 
 // byAdmission are the mutants that the steps of admission.model are to find, with the step that it

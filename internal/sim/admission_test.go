@@ -15,7 +15,8 @@ import (
 // expired, and another client has had it since. Then the store is admitted, and the lock adopted.
 // The extends arrive until the store votes. The loss is noted so much later than it happens. It
 // returns what the checks say, and whether such a request was carried out.
-func strayLease(t *testing.T, r rules, notedAfter time.Duration, change func(n *server)) (violations []Violation, strays int) {
+func strayLease(t *testing.T, r rules, notedAfter time.Duration, change func(n *server)) (violations []Violation,
+	strays int) {
 	const ttl = time.Second
 	s := script{nodes: 3, clients: 3, ttl: ttl, timeout: 200 * time.Millisecond, hold: time.Hour}
 	w := s.world(false, r)
@@ -62,7 +63,8 @@ func strayLease(t *testing.T, r rules, notedAfter time.Duration, change func(n *
 		w.after(notedAfter, try)
 	})
 	extend = func() {
-		lost.serve(node.Request{Op: node.Extend, Name: w.names[0], Holder: l.holder, TTL: ttl, Token: text.Mark + 1}, identity)
+		lost.serve(node.Request{Op: node.Extend, Name: w.names[0], Holder: l.holder, TTL: ttl, Token: text.Mark + 1},
+			identity)
 		if !lost.votes() {
 			w.after(20*time.Millisecond, extend)
 		}
@@ -102,12 +104,14 @@ func TestStrayLeasesEndBeforeTheAdmission(t *testing.T) {
 		change func(n *server)
 		want   string
 	}{
-		"as it is":                        {0, all(), kept, ""},
-		"noted late":                      {quarantine - 100*time.Millisecond, all(), kept, ""},
-		"a note removes all leases":       {quarantine - 100*time.Millisecond, all(), func(n *server) { n.kind.clears = true }, ""},
-		"the mark of before stays":        {0, markStays, kept, "extension"},
-		"counted from the loss":           {quarantine - 100*time.Millisecond, countedFromTheLoss, kept, "extension"},
-		"counted from it, leases removed": {quarantine - 100*time.Millisecond, countedFromTheLoss, func(n *server) { n.kind.clears = true }, ""},
+		"as it is":   {0, all(), kept, ""},
+		"noted late": {quarantine - 100*time.Millisecond, all(), kept, ""},
+		"a note removes all leases": {quarantine - 100*time.Millisecond, all(),
+			func(n *server) { n.kind.clears = true }, ""},
+		"the mark of before stays": {0, markStays, kept, "extension"},
+		"counted from the loss":    {quarantine - 100*time.Millisecond, countedFromTheLoss, kept, "extension"},
+		"counted from it, leases removed": {quarantine - 100*time.Millisecond, countedFromTheLoss,
+			func(n *server) { n.kind.clears = true }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := shipped()

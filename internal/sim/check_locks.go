@@ -43,7 +43,8 @@ func (l *lock) endedWrongly() (violation string) {
 	case c.w.rests(steadyClocks) && c.w.now > end+time.Millisecond:
 		return fmt.Sprintf("the context of attempt %d on name %d outlives its validity by %v", l.id, l.name, c.w.now-end)
 	case !l.released && c.now() < l.until && n-l.refusers.Len() >= core.Quorum(n):
-		return fmt.Sprintf("attempt %d gives up name %d with %v of its validity left, although %d of %d nodes may have its lease",
+		return fmt.Sprintf(
+			"attempt %d gives up name %d with %v of its validity left, although %d of %d nodes may have its lease",
 			l.id, l.name, l.until-c.now(), n-l.refusers.Len(), n)
 	}
 	return ""

@@ -69,7 +69,8 @@ func (c *client) begin(epoch int) {
 	c.known, c.admissions = make([]int, len(w.nodes)), make([]admission, len(w.nodes))
 	c.waiting = make([][]*acquisition, len(w.names))
 	e := &env{c: c}
-	config := shell.Config{Env: e, Terms: shell.Terms{TTL: c.ttl, MaxHold: c.maxHold, Label: "label"}, NodeTimeout: c.nodeTimeout, Rules: clientRules{c: c}}
+	config := shell.Config{Env: e, Terms: shell.Terms{TTL: c.ttl, MaxHold: c.maxHold, Label: "label"},
+		NodeTimeout: c.nodeTimeout, Rules: clientRules{c: c}}
 	for i := range w.nodes {
 		config.Peers = append(config.Peers, &peer{c: c, node: i})
 	}

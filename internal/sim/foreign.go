@@ -64,6 +64,7 @@ func (t *try) strange() {
 	case step == admit.StepMark, step == admit.StepEnd && t.Err == nil && t.Absence.Cause == 0:
 		w.violate("admission", fmt.Sprintf("a client with the terms %v has node %d admitted, or uses it", t.c.terms, t.node))
 	case step != admit.StepEnd && t.recorded:
-		w.violate("admission", fmt.Sprintf("a client with the terms %v goes on with node %d, which has %v recorded", t.c.terms, t.node, w.terms))
+		w.violate("admission", fmt.Sprintf("a client with the terms %v goes on with node %d, which has %v recorded",
+			t.c.terms, t.node, w.terms))
 	}
 }

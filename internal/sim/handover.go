@@ -70,7 +70,8 @@ func (w *world) adoptAgain(a *acquisition) {
 	w.atOf(to, w.now, func() {
 		to.adopt(a.lock, a.text, func(adopted *lock) {
 			if adopted != nil {
-				w.check(registersSurvive, "adopted twice", fmt.Sprintf("client %d adopts a lock of name %d that was released", to.id, a.name))
+				w.check(registersSurvive, "adopted twice",
+					fmt.Sprintf("client %d adopts a lock of name %d that was released", to.id, a.name))
 				adopted.release(func() {})
 			}
 		})
@@ -79,7 +80,8 @@ func (w *world) adoptAgain(a *acquisition) {
 
 // adopt begins an adoption. The result is told once.
 func (c *client) adopt(from *lock, e *shell.Exported, result func(*lock)) {
-	a := &acquisition{c: c, name: from.name, shared: e.Shared, came: c.w.now, result: result, from: from, maxHold: e.MaxHold, text: e}
+	a := &acquisition{c: c, name: from.name, shared: e.Shared, came: c.w.now, result: result, from: from,
+		maxHold: e.MaxHold, text: e}
 	values := context.WithValue(context.Background(), acquisitionKey{}, a)
 	c.shell.Adopt(&a.shell, values, c.w.names[from.name], e, a)
 }

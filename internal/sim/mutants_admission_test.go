@@ -60,7 +60,8 @@ func strangers(p *profile) {
 // so that tokens rest on the registers alone.
 func restores(p *profile) {
 	p.only, p.pace, p.fresh, p.says, p.breaks = restored, 200*time.Millisecond, false, 0, 0
-	p.nodes, p.rest, p.hold, p.trip, p.batches = 3, 30*time.Millisecond, 300*time.Millisecond, 500*time.Microsecond, 1_000_000
+	p.nodes, p.rest, p.hold, p.trip, p.batches = 3, 30*time.Millisecond, 300*time.Millisecond, 500*time.Microsecond,
+		1_000_000
 	p.unset, p.idle, p.users, p.tail, p.twice, p.noQueues = true, false, 1, 0, 0, 0
 }
 
@@ -84,98 +85,115 @@ func alone(p *profile) {
 }
 
 var admissionMutants = []mutant{
-	{name: "the members are not compared", checks: is("admission"), seeds: 40, where: strangers, broken: finding(func(t *try, f *admit.Facts) {
-		if f.Terms.Members != "" {
-			f.Terms.Members = t.c.terms.Members
-		}
-	})},
-	{name: "MaxTTL is not compared", checks: is("admission"), seeds: 40, where: strangers, broken: finding(func(t *try, f *admit.Facts) {
-		if f.Terms.MaxTTL != 0 {
-			f.Terms.MaxTTL = t.c.terms.MaxTTL
-		}
-	})},
-	{name: "the terms of the other nodes are not compared", checks: is("admission"), seeds: 400, where: strangers, broken: hearing(func(_ *try, others []*node.Registers) {
-		for _, o := range others {
-			if o != nil {
-				o.MaxTTL, o.Members = 0, ""
+	{name: "the members are not compared", checks: is("admission"), seeds: 40, where: strangers,
+		broken: finding(func(t *try, f *admit.Facts) {
+			if f.Terms.Members != "" {
+				f.Terms.Members = t.c.terms.Members
 			}
-		}
-	})},
-	{name: "the other nodes are not asked", checks: is("tokens", "validity"), seeds: 100, where: lossesUnheard, broken: hearing(func(_ *try, others []*node.Registers) {
-		for i := range others {
-			others[i] = nothing(i)
-		}
-	})},
-	{name: "servers are believed to be new while some do not answer", checks: is("tokens", "validity"), seeds: 400, where: wipes, broken: hearing(func(t *try, others []*node.Registers) {
-		for i, o := range others {
-			if o == nil && !t.Facts.Recorded {
+		})},
+	{name: "MaxTTL is not compared", checks: is("admission"), seeds: 40, where: strangers,
+		broken: finding(func(t *try, f *admit.Facts) {
+			if f.Terms.MaxTTL != 0 {
+				f.Terms.MaxTTL = t.c.terms.MaxTTL
+			}
+		})},
+	{name: "the terms of the other nodes are not compared", checks: is("admission"), seeds: 400, where: strangers,
+		broken: hearing(func(_ *try, others []*node.Registers) {
+			for _, o := range others {
+				if o != nil {
+					o.MaxTTL, o.Members = 0, ""
+				}
+			}
+		})},
+	{name: "the other nodes are not asked", checks: is("tokens", "validity"), seeds: 100, where: lossesUnheard,
+		broken: hearing(func(_ *try, others []*node.Registers) {
+			for i := range others {
 				others[i] = nothing(i)
 			}
-		}
-	})},
-	{name: "a server that has something recorded is believed to be new", checks: is("validity"), seeds: 20, where: alone, broken: finding(func(_ *try, f *admit.Facts) {
-		if !f.Marked {
-			f.Recorded, f.Terms = false, admit.Terms{}
-		}
-	})},
-	{name: "a note of another loss counts", checks: is("validity", "tokens"), seeds: 100, where: restores, broken: func(r *rules) {
-		r.note = func(n *server, f admit.Facts) bool {
-			since := n.noted.since
-			done := n.note(f)
-			if done && since != 0 {
-				n.noted.since = since
+		})},
+	{name: "servers are believed to be new while some do not answer", checks: is("tokens", "validity"), seeds: 400,
+		where: wipes, broken: hearing(func(t *try, others []*node.Registers) {
+			for i, o := range others {
+				if o == nil && !t.Facts.Recorded {
+					others[i] = nothing(i)
+				}
 			}
-			return done
-		}
-	}},
-	{name: "the mark is set whatever the store is by now", checks: is("validity", "tokens"), seeds: 400, where: twiceLost, broken: all(pausedBeforeTheMark, func(r *rules) {
-		r.mark = func(n *server, _ admit.Facts, own admit.Terms, empty []string) bool {
-			n.admitted(own, empty)
-			return true
-		}
-	})},
-	{name: "the mark of another store is believed", checks: is("validity", "tokens", "extension"), seeds: 20, where: restores, broken: func(r *rules) {
-		r.believes = func(n *server, _ int) bool { return n.mark != 0 }
-		r.counts = func(*server, int) bool { return true }
-	}},
-	{name: "a mark of before is taken for one of a store that has lost nothing", checks: is("validity", "tokens", "extension"), seeds: 20, where: restores, broken: finding(func(_ *try, f *admit.Facts) {
-		f.Kept = f.Marked && !f.Votes
-	})},
-	{name: "a request that carries an identity counts without a look at the store", checks: is("validity", "tokens", "extension"), seeds: 400, where: restores, broken: func(r *rules) {
-		r.counts = func(*server, int) bool { return true }
-	}},
-	{name: "a store that was started again, and has all, says that its registers do not count", checks: is("tokens", "admission"), seeds: 400, broken: func(r *rules) {
-		r.complete = (*server).votes
-	}},
-	{name: "a node that forgot its locks goes on at once", seen: "redlock-rb #27", checks: is("tokens", "validity"), seeds: 400, where: losses, broken: func(r *rules) {
-		r.believes = func(*server, int) bool { return true }
-	}},
-	{name: "the quarantine ends early", checks: is("validity", "tokens"), seeds: 4000, broken: finding(func(t *try, f *admit.Facts) {
-		f.Out *= 4
-	}), where: func(p *profile) {
-		losses(p)
-		p.pace, p.trip, p.hold = 600*time.Millisecond, 500*time.Microsecond, 10*time.Second
-	}},
-	{name: "registers are not rebuilt", checks: is("tokens"), seeds: 100, where: lossesUnheard, broken: hearing(func(_ *try, others []*node.Registers) {
-		for _, o := range others {
-			if o != nil {
-				o.Tokens = nil
+		})},
+	{name: "a server that has something recorded is believed to be new", checks: is("validity"), seeds: 20, where: alone,
+		broken: finding(func(_ *try, f *admit.Facts) {
+			if !f.Marked {
+				f.Recorded, f.Terms = false, admit.Terms{}
 			}
-		}
-	})},
-	{name: "registers are rebuilt from one node too few", checks: is("tokens"), seeds: 2000, where: lossesUnheard, broken: hearing(func(t *try, others []*node.Registers) {
-		admitted, silent, n := 0, -1, len(others)+1
-		for i, o := range others {
-			switch {
-			case o == nil:
-				silent = i
-			case o.Admitted:
-				admitted++
+		})},
+	{name: "a note of another loss counts", checks: is("validity", "tokens"), seeds: 100, where: restores,
+		broken: func(r *rules) {
+			r.note = func(n *server, f admit.Facts) bool {
+				since := n.noted.since
+				done := n.note(f)
+				if done && since != 0 {
+					n.noted.since = since
+				}
+				return done
 			}
-		}
-		if silent >= 0 && admitted == n-core.Quorum(n) {
-			others[silent] = nothing(silent)
-			others[silent].Admitted = true
-		}
-	})},
+		}},
+	{name: "the mark is set whatever the store is by now", checks: is("validity", "tokens"), seeds: 400, where: twiceLost,
+		broken: all(pausedBeforeTheMark, func(r *rules) {
+			r.mark = func(n *server, _ admit.Facts, own admit.Terms, empty []string) bool {
+				n.admitted(own, empty)
+				return true
+			}
+		})},
+	{name: "the mark of another store is believed", checks: is("validity", "tokens", "extension"), seeds: 20,
+		where: restores, broken: func(r *rules) {
+			r.believes = func(n *server, _ int) bool { return n.mark != 0 }
+			r.counts = func(*server, int) bool { return true }
+		}},
+	{name: "a mark of before is taken for one of a store that has lost nothing",
+		checks: is("validity", "tokens", "extension"), seeds: 20, where: restores,
+		broken: finding(func(_ *try, f *admit.Facts) {
+			f.Kept = f.Marked && !f.Votes
+		})},
+	{name: "a request that carries an identity counts without a look at the store",
+		checks: is("validity", "tokens", "extension"), seeds: 400, where: restores, broken: func(r *rules) {
+			r.counts = func(*server, int) bool { return true }
+		}},
+	{name: "a store that was started again, and has all, says that its registers do not count",
+		checks: is("tokens", "admission"), seeds: 400, broken: func(r *rules) {
+			r.complete = (*server).votes
+		}},
+	{name: "a node that forgot its locks goes on at once", seen: "redlock-rb #27", checks: is("tokens", "validity"),
+		seeds: 400, where: losses, broken: func(r *rules) {
+			r.believes = func(*server, int) bool { return true }
+		}},
+	{name: "the quarantine ends early", checks: is("validity", "tokens"), seeds: 4000,
+		broken: finding(func(t *try, f *admit.Facts) {
+			f.Out *= 4
+		}), where: func(p *profile) {
+			losses(p)
+			p.pace, p.trip, p.hold = 600*time.Millisecond, 500*time.Microsecond, 10*time.Second
+		}},
+	{name: "registers are not rebuilt", checks: is("tokens"), seeds: 100, where: lossesUnheard,
+		broken: hearing(func(_ *try, others []*node.Registers) {
+			for _, o := range others {
+				if o != nil {
+					o.Tokens = nil
+				}
+			}
+		})},
+	{name: "registers are rebuilt from one node too few", checks: is("tokens"), seeds: 2000, where: lossesUnheard,
+		broken: hearing(func(t *try, others []*node.Registers) {
+			admitted, silent, n := 0, -1, len(others)+1
+			for i, o := range others {
+				switch {
+				case o == nil:
+					silent = i
+				case o.Admitted:
+					admitted++
+				}
+			}
+			if silent >= 0 && admitted == n-core.Quorum(n) {
+				others[silent] = nothing(silent)
+				others[silent].Admitted = true
+			}
+		})},
 }

@@ -14,89 +14,105 @@ import (
 // up, requests.
 
 var votingMutants = []mutant{
-	{name: "the largest grant is the token, without confirm", checks: is("tokens"), seeds: 100, broken: breaking(func(l *lock, b *broken) {
-		b.onAcquire = func(node int, reply core.Reply, now time.Duration) core.Action {
-			action := b.Attempt.OnAcquire(node, reply, now)
-			if action.Op != core.Confirm {
-				return action
+	{name: "the largest grant is the token, without confirm", checks: is("tokens"), seeds: 100,
+		broken: breaking(func(l *lock, b *broken) {
+			b.onAcquire = func(node int, reply core.Reply, now time.Duration) core.Action {
+				action := b.Attempt.OnAcquire(node, reply, now)
+				if action.Op != core.Confirm {
+					return action
+				}
+				b.confirms(action.Token, now)
+				return core.Action{}
 			}
-			b.confirms(action.Token, now)
-			return core.Action{}
-		}
-	})},
-	{name: "a quorum is one node less than a majority", checks: is("validity", "tokens"), seeds: 40, broken: quorumOf(func(n int) int { return max(core.Quorum(n)-1, 1) })},
-	{name: "of an even number of nodes, half are a quorum", seen: "redlock-php #6", checks: is("validity", "tokens"), seeds: 60, broken: quorumOf(func(n int) int { return (n + 1) / 2 })},
-	{name: "a quorum of the nodes that are connected is enough", seen: "redlock-py #6", checks: is("validity", "tokens"), seeds: 20, broken: breaking(connectedOnly)},
+		})},
+	{name: "a quorum is one node less than a majority", checks: is("validity", "tokens"), seeds: 40,
+		broken: quorumOf(func(n int) int { return max(core.Quorum(n)-1, 1) })},
+	{name: "of an even number of nodes, half are a quorum", seen: "redlock-php #6", checks: is("validity", "tokens"),
+		seeds: 60, broken: quorumOf(func(n int) int { return (n + 1) / 2 })},
+	{name: "a quorum of the nodes that are connected is enough", seen: "redlock-py #6", checks: is("validity", "tokens"),
+		seeds: 20, broken: breaking(connectedOnly)},
 	{name: "unknown counts as a grant", checks: is("validity", "tokens"), seeds: 20,
 		broken: unknownIs(core.Granted, core.Acquire, core.Confirm)},
-	{name: "one node that does not answer fails the attempt", seen: "redsync #186", checks: is("progress"), seeds: 20, broken: all(hung, breaking(func(l *lock, b *broken) {
-		b.onAcquire = func(node int, reply core.Reply, now time.Duration) (action core.Action) {
-			switch {
-			case b.Phase() != core.Acquiring:
-				return b.Attempt.OnAcquire(node, reply, now)
-			case len(b.heard) < b.p.Nodes:
-				return core.Action{}
-			case slices.ContainsFunc(b.heard, func(h heard) bool { return h.reply.Status == core.Unknown }):
-				return b.Attempt.Cancel()
-			}
-			for _, h := range b.heard {
-				if next := b.Attempt.OnAcquire(h.node, h.reply, now); next.Op != core.None {
-					action = next
+	{name: "one node that does not answer fails the attempt", seen: "redsync #186", checks: is("progress"), seeds: 20,
+		broken: all(hung, breaking(func(l *lock, b *broken) {
+			b.onAcquire = func(node int, reply core.Reply, now time.Duration) (action core.Action) {
+				switch {
+				case b.Phase() != core.Acquiring:
+					return b.Attempt.OnAcquire(node, reply, now)
+				case len(b.heard) < b.p.Nodes:
+					return core.Action{}
+				case slices.ContainsFunc(b.heard, func(h heard) bool { return h.reply.Status == core.Unknown }):
+					return b.Attempt.Cancel()
 				}
+				for _, h := range b.heard {
+					if next := b.Attempt.OnAcquire(h.node, h.reply, now); next.Op != core.None {
+						action = next
+					}
+				}
+				return action
 			}
-			return action
-		}
-	})), where: five},
-	{name: "leases that come after the end of the validity are a lock", seen: "etcd #19597", checks: is("tenure", "validity"), seeds: 100, broken: breaking(func(l *lock, b *broken) {
-		inTime := func(now time.Duration) time.Duration { return min(now, core.Validity(b.p.Start, b.p.TTL)-1) }
-		b.onAcquire = func(node int, reply core.Reply, now time.Duration) core.Action {
-			return b.Attempt.OnAcquire(node, reply, inTime(now))
-		}
-		b.onConfirm = func(node int, asked fence.Token, reply core.Reply, now time.Duration) core.Action {
-			return b.Attempt.OnConfirm(node, asked, reply, inTime(now))
-		}
-	}), where: pausedInQueue},
-	{name: "an identity is used again by the next attempt", checks: is("validity", "tokens", "extension", "tenure"), seeds: 10, broken: sameIdentity, where: busy},
-	{name: "who was replaced by a new process shares its identity, and what one has the other is granted", seen: "etcd #11456", checks: is("validity", "tokens"), seeds: 20, broken: all(sameIdentity, serving(node.Acquire, func(s *served) {
-		if s.Holder == s.r.Holder {
-			s.Holder = ""
-			s.skipQueue()
-		}
-	}, nil))},
+		})), where: five},
+	{name: "leases that come after the end of the validity are a lock", seen: "etcd #19597",
+		checks: is("tenure", "validity"), seeds: 100, broken: breaking(func(l *lock, b *broken) {
+			inTime := func(now time.Duration) time.Duration { return min(now, core.Validity(b.p.Start, b.p.TTL)-1) }
+			b.onAcquire = func(node int, reply core.Reply, now time.Duration) core.Action {
+				return b.Attempt.OnAcquire(node, reply, inTime(now))
+			}
+			b.onConfirm = func(node int, asked fence.Token, reply core.Reply, now time.Duration) core.Action {
+				return b.Attempt.OnConfirm(node, asked, reply, inTime(now))
+			}
+		}), where: pausedInQueue},
+	{name: "an identity is used again by the next attempt", checks: is("validity", "tokens", "extension", "tenure"),
+		seeds: 10, broken: sameIdentity, where: busy},
+	{name: "who was replaced by a new process shares its identity, and what one has the other is granted",
+		seen: "etcd #11456", checks: is("validity", "tokens"), seeds: 20,
+		broken: all(sameIdentity, serving(node.Acquire, func(s *served) {
+			if s.Holder == s.r.Holder {
+				s.Holder = ""
+				s.skipQueue()
+			}
+		}, nil))},
 }
 
 func sameIdentity(r *rules) { r.identity = func(c *client, _ int) int { return 1<<40 + c.id } }
 
 var validityMutants = []mutant{
 	{name: "the validity has no drift", checks: is("validity"), seeds: 2000, broken: startLater(1), where: cuts},
-	{name: "the drift is added to the validity", seen: "redlock-py #3", checks: is("validity"), seeds: 80, broken: startLater(2), where: cuts},
-	{name: "the validity counts from the replies", seen: "node-redlock #274", checks: is("validity"), seeds: 250, broken: breaking(fromTheReply(false)), where: pausedTrying},
-	{name: "the validity counts from the last retry", seen: "node-redlock #276", checks: is("validity"), seeds: 4000, broken: breaking(fromTheReply(true)), where: pausedHolding},
-	{name: "an extension counts from its replies", seen: "node-redlock #369", checks: is("validity"), seeds: 2000, broken: all(longExtensions, breaking(extendedFromTheReply)), where: lateCuts},
-	{name: "the lease ends at a time of the client's wall clock", seen: "rueidislock", checks: is("validity"), seeds: 20, broken: asking(func(c *client, q *node.Request) { q.TTL = c.ttl + c.wall - 1000*time.Hour })},
-	{name: "a context outlives the lease by the interval of extensions", seen: "rueidislock", checks: is("tenure"), seeds: 20, broken: breaking(func(l *lock, b *broken) {
-		b.tick = func(now time.Duration) { b.Attempt.Tick(now - b.p.TTL/3) }
-		b.extends(func(now time.Duration, extend func(time.Duration) core.Action) core.Action {
-			if now >= b.Until() {
-				return core.Action{}
+	{name: "the drift is added to the validity", seen: "redlock-py #3", checks: is("validity"), seeds: 80,
+		broken: startLater(2), where: cuts},
+	{name: "the validity counts from the replies", seen: "node-redlock #274", checks: is("validity"), seeds: 250,
+		broken: breaking(fromTheReply(false)), where: pausedTrying},
+	{name: "the validity counts from the last retry", seen: "node-redlock #276", checks: is("validity"), seeds: 4000,
+		broken: breaking(fromTheReply(true)), where: pausedHolding},
+	{name: "an extension counts from its replies", seen: "node-redlock #369", checks: is("validity"), seeds: 2000,
+		broken: all(longExtensions, breaking(extendedFromTheReply)), where: lateCuts},
+	{name: "the lease ends at a time of the client's wall clock", seen: "rueidislock", checks: is("validity"), seeds: 20,
+		broken: asking(func(c *client, q *node.Request) { q.TTL = c.ttl + c.wall - 1000*time.Hour })},
+	{name: "a context outlives the lease by the interval of extensions", seen: "rueidislock", checks: is("tenure"),
+		seeds: 20, broken: breaking(func(l *lock, b *broken) {
+			b.tick = func(now time.Duration) { b.Attempt.Tick(now - b.p.TTL/3) }
+			b.extends(func(now time.Duration, extend func(time.Duration) core.Action) core.Action {
+				if now >= b.Until() {
+					return core.Action{}
+				}
+				return extend(now)
+			})
+		})},
+	{name: "a lock that has run out goes on", checks: is("validity", "extension", "tenure"), seeds: 20,
+		broken: breaking(func(l *lock, b *broken) {
+			// For a quarter of the TTL, since it has to end at some time.
+			still := func(now time.Duration) time.Duration {
+				if until := b.Until(); now < until+b.p.TTL/4 && b.Phase() == core.Holding {
+					return min(now, until-1)
+				}
+				return now
 			}
-			return extend(now)
-		})
-	})},
-	{name: "a lock that has run out goes on", checks: is("validity", "extension", "tenure"), seeds: 20, broken: breaking(func(l *lock, b *broken) {
-		// For a quarter of the TTL, since it has to end at some time.
-		still := func(now time.Duration) time.Duration {
-			if until := b.Until(); now < until+b.p.TTL/4 && b.Phase() == core.Holding {
-				return min(now, until-1)
+			b.tick = func(now time.Duration) { b.Attempt.Tick(still(now)) }
+			b.extends(func(now time.Duration, extend func(time.Duration) core.Action) core.Action { return extend(still(now)) })
+			b.onExtend = func(node int, round uint32, asked fence.Token, reply core.Reply, now time.Duration) core.Action {
+				return b.Attempt.OnExtend(node, round, asked, reply, still(now))
 			}
-			return now
-		}
-		b.tick = func(now time.Duration) { b.Attempt.Tick(still(now)) }
-		b.extends(func(now time.Duration, extend func(time.Duration) core.Action) core.Action { return extend(still(now)) })
-		b.onExtend = func(node int, round uint32, asked fence.Token, reply core.Reply, now time.Duration) core.Action {
-			return b.Attempt.OnExtend(node, round, asked, reply, still(now))
-		}
-	}), where: pauses},
+		}), where: pauses},
 	{name: "the maximum hold is ignored", checks: is("tenure"), seeds: 40, broken: func(r *rules) {
 		r.params = func(p *core.Params) { p.MaxHold = 0 }
 	}},
@@ -105,12 +121,13 @@ var validityMutants = []mutant{
 var extensionMutants = []mutant{
 	{name: "unknown counts as an extension", checks: is("validity", "extension"), seeds: 300,
 		broken: unknownIs(core.Granted, core.Extend)},
-	{name: "every acceptance of an extension counts", checks: is("extension"), seeds: 2000, broken: breaking(func(l *lock, b *broken) {
-		b.onExtend = func(node int, round uint32, asked fence.Token, reply core.Reply, now time.Duration) core.Action {
-			reply.Register = min(reply.Register, b.Token())
-			return b.Attempt.OnExtend(node, round, asked, reply, now)
-		}
-	}), where: returns},
+	{name: "every acceptance of an extension counts", checks: is("extension"), seeds: 2000,
+		broken: breaking(func(l *lock, b *broken) {
+			b.onExtend = func(node int, round uint32, asked fence.Token, reply core.Reply, now time.Duration) core.Action {
+				reply.Register = min(reply.Register, b.Token())
+				return b.Attempt.OnExtend(node, round, asked, reply, now)
+			}
+		}), where: returns},
 	{name: "the mark is never raised", checks: is("healing"), seeds: 100, broken: breaking(func(l *lock, b *broken) {
 		b.onExtend = func(node int, round uint32, asked fence.Token, reply core.Reply, now time.Duration) core.Action {
 			if action := b.Attempt.OnExtend(node, round, asked, reply, now); action.Op != core.Extend {
@@ -119,11 +136,12 @@ var extensionMutants = []mutant{
 			return core.Action{}
 		}
 	}), where: oneByOne},
-	{name: "a node that lost a lease does not get it again", checks: is("healing"), seeds: 20, broken: serving(node.Extend, func(s *served) {
-		if !s.Out && !s.Leased(s.now) {
-			s.Holder, s.Expires = "somebody", s.now+1
-		}
-	}, func(s *served) { s.Holder = s.was.Holder }), where: oneByOne},
+	{name: "a node that lost a lease does not get it again", checks: is("healing"), seeds: 20,
+		broken: serving(node.Extend, func(s *served) {
+			if !s.Out && !s.Leased(s.now) {
+				s.Holder, s.Expires = "somebody", s.now+1
+			}
+		}, func(s *served) { s.Holder = s.was.Holder }), where: oneByOne},
 	{name: "one node that does not answer loses the lock", seen: "redsync #186", checks: is("tenure"), seeds: 20,
 		broken: losesIf(func(b *broken, s core.Status) bool { return s == core.Unknown })},
 	{name: "an extension that misses drops the quorum that is held", seen: "redsync #151", checks: is("tenure"), seeds: 20,
@@ -131,40 +149,42 @@ var extensionMutants = []mutant{
 			_, state := b.Extension()
 			return state == core.Missed
 		})},
-	{name: "a renewal dies silently", seen: "redisson #5698", checks: is("tenure"), seeds: 20, broken: breaking(func(l *lock, b *broken) {
-		dead := false
-		b.onExtend = func(node int, round uint32, asked fence.Token, reply core.Reply, now time.Duration) core.Action {
-			dead = dead || reply.Status == core.Unknown
-			if dead && b.Phase() == core.Holding {
-				return core.Action{}
+	{name: "a renewal dies silently", seen: "redisson #5698", checks: is("tenure"), seeds: 20,
+		broken: breaking(func(l *lock, b *broken) {
+			dead := false
+			b.onExtend = func(node int, round uint32, asked fence.Token, reply core.Reply, now time.Duration) core.Action {
+				dead = dead || reply.Status == core.Unknown
+				if dead && b.Phase() == core.Holding {
+					return core.Action{}
+				}
+				return b.Attempt.OnExtend(node, round, asked, reply, now)
 			}
-			return b.Attempt.OnExtend(node, round, asked, reply, now)
-		}
-		b.tick = func(now time.Duration) {
-			if !dead {
-				b.Attempt.Tick(now)
+			b.tick = func(now time.Duration) {
+				if !dead {
+					b.Attempt.Tick(now)
+				}
 			}
-		}
-		b.extends(func(now time.Duration, extend func(time.Duration) core.Action) core.Action {
-			if dead {
-				return core.Action{}
+			b.extends(func(now time.Duration, extend func(time.Duration) core.Action) core.Action {
+				if dead {
+					return core.Action{}
+				}
+				return extend(now)
+			})
+		})},
+	{name: "a renewal goes on after the release", seen: "redisson #7272", checks: is("left over", "progress"), seeds: 20,
+		broken: requesting(func(c *client, to int, q node.Request, done func(node.Answer)) {
+			c.request(to, q, done)
+			if q.Op != core.Release || q.Holder == "" {
+				return
 			}
-			return extend(now)
-		})
-	})},
-	{name: "a renewal goes on after the release", seen: "redisson #7272", checks: is("left over", "progress"), seeds: 20, broken: requesting(func(c *client, to int, q node.Request, done func(node.Answer)) {
-		c.request(to, q, done)
-		if q.Op != core.Release || q.Holder == "" {
-			return
-		}
-		q.Op, q.TTL, q.Token = core.Extend, c.ttl, 0
-		var again func()
-		again = func() {
-			c.request(to, q, func(node.Answer) {})
+			q.Op, q.TTL, q.Token = core.Extend, c.ttl, 0
+			var again func()
+			again = func() {
+				c.request(to, q, func(node.Answer) {})
+				c.after(c.ttl/3, again)
+			}
 			c.after(c.ttl/3, again)
-		}
-		c.after(c.ttl/3, again)
-	}), where: idle},
+		}), where: idle},
 }
 
 // unknownIs has attempts hear another status in the place of unknown.

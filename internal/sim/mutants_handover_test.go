@@ -21,35 +21,39 @@ func handingSteps(p *profile) {
 // handingLosses is a world of messages that are lost while locks go from one process to another.
 func handingLosses(p *profile) {
 	p.hands, p.nodes, p.users, p.loss, p.tail, p.twice, p.breaks, p.idle = true, 3, 3, 150_000, 0, 0, 0, false
-	p.only, p.hold, p.rest, p.trip, p.noQueues, p.starters, p.ordered = gaveUpTrying, 100*time.Millisecond, 30*time.Millisecond, 300*time.Microsecond, 3, false, false
+	p.only, p.hold, p.rest, p.trip, p.noQueues, p.starters, p.ordered = gaveUpTrying, 100*time.Millisecond,
+		30*time.Millisecond, 300*time.Microsecond, 3, false, false
 	p.pace = time.Second
 }
 
 var handoverMutants = []mutant{
-	{name: "who adopts a lock holds it at once, for as long as the exporter", checks: is("validity", "extension", "tokens"), seeds: 100, broken: func(r *rules) {
-		r.adoption = func(l *lock, honest shell.Attempt, p core.Params) shell.Attempt {
-			for i := range p.Nodes {
-				honest.OnExtend(i, 1, 0, core.Reply{Status: core.Granted}, p.Start)
+	{name: "who adopts a lock holds it at once, for as long as the exporter",
+		checks: is("validity", "extension", "tokens"), seeds: 100, broken: func(r *rules) {
+			r.adoption = func(l *lock, honest shell.Attempt, p core.Params) shell.Attempt {
+				for i := range p.Nodes {
+					honest.OnExtend(i, 1, 0, core.Reply{Status: core.Granted}, p.Start)
+				}
+				return honest
 			}
-			return honest
-		}
-	}, where: handing},
-	{name: "who adopts a lock counts every acceptance", checks: is("validity", "extension", "tokens"), seeds: 400, broken: func(r *rules) {
-		r.adoption = func(l *lock, honest shell.Attempt, p core.Params) shell.Attempt {
-			b := &broken{Attempt: honest, p: p, onAcquire: honest.OnAcquire, onConfirm: honest.OnConfirm, tick: honest.Tick,
-				startExtend: honest.StartExtend, renew: honest.Renew, startRelease: honest.StartRelease, cancel: honest.Cancel}
-			b.onExtend = func(node int, round uint32, asked fence.Token, reply core.Reply, now time.Duration) core.Action {
-				reply.Register = min(reply.Register, b.Token())
-				return honest.OnExtend(node, round, asked, reply, now)
+		}, where: handing},
+	{name: "who adopts a lock counts every acceptance", checks: is("validity", "extension", "tokens"), seeds: 400,
+		broken: func(r *rules) {
+			r.adoption = func(l *lock, honest shell.Attempt, p core.Params) shell.Attempt {
+				b := &broken{Attempt: honest, p: p, onAcquire: honest.OnAcquire, onConfirm: honest.OnConfirm, tick: honest.Tick,
+					startExtend: honest.StartExtend, renew: honest.Renew, startRelease: honest.StartRelease, cancel: honest.Cancel}
+				b.onExtend = func(node int, round uint32, asked fence.Token, reply core.Reply, now time.Duration) core.Action {
+					reply.Register = min(reply.Register, b.Token())
+					return honest.OnExtend(node, round, asked, reply, now)
+				}
+				return b
 			}
-			return b
-		}
-	}, where: handingSteps},
-	{name: "any majority that is free of an adopted lock is enough for its release", checks: is("adopted twice"), seeds: 1000, broken: func(r *rules) {
-		r.adoption = func(l *lock, honest shell.Attempt, p core.Params) shell.Attempt {
-			return &anyFree{Attempt: honest, quorum: core.Quorum(p.Nodes)}
-		}
-	}, where: handingLosses},
+		}, where: handingSteps},
+	{name: "any majority that is free of an adopted lock is enough for its release", checks: is("adopted twice"),
+		seeds: 1000, broken: func(r *rules) {
+			r.adoption = func(l *lock, honest shell.Attempt, p core.Params) shell.Attempt {
+				return &anyFree{Attempt: honest, quorum: core.Quorum(p.Nodes)}
+			}
+		}, where: handingLosses},
 	{name: "who has exported a lock goes on extending it", checks: is("validity"), seeds: 40, broken: func(r *rules) {
 		r.attempt = func(l *lock, honest shell.Attempt, p core.Params) shell.Attempt { return goesOn{honest} }
 	}, where: handing},

@@ -46,22 +46,25 @@ func tardyAlone(p *profile) {
 }
 
 var lateMutants = []mutant{
-	{name: "a late answer to an extension counts from the start of the latest", checks: is("validity", "extension"), seeds: 1000, broken: asLatest, where: tardyAlone},
-	{name: "an extension that is accepted after the release stays", checks: is("left over"), seeds: 200, broken: breaking(func(_ *lock, b *broken) {
-		b.onExtend = func(node int, round uint32, asked fence.Token, r core.Reply, now time.Duration) core.Action {
-			action := b.Attempt.OnExtend(node, round, asked, r, now)
-			if action.Op == core.Release {
-				return core.Action{}
+	{name: "a late answer to an extension counts from the start of the latest", checks: is("validity", "extension"),
+		seeds: 1000, broken: asLatest, where: tardyAlone},
+	{name: "an extension that is accepted after the release stays", checks: is("left over"), seeds: 200,
+		broken: breaking(func(_ *lock, b *broken) {
+			b.onExtend = func(node int, round uint32, asked fence.Token, r core.Reply, now time.Duration) core.Action {
+				action := b.Attempt.OnExtend(node, round, asked, r, now)
+				if action.Op == core.Release {
+					return core.Action{}
+				}
+				return action
 			}
-			return action
-		}
-	}), where: calm},
+		}), where: calm},
 }
 
 // lateStepMutants are found by the steps of the models.
 var lateStepMutants = []mutant{
 	{name: "a late answer to an extension counts for the latest", where: tardy, broken: asLatest},
-	{name: "a late answer to an extension counts though others share the name by now", where: tardySharing, broken: func(r *rules) {
-		r.attempt = func(_ *lock, honest shell.Attempt, _ core.Params) shell.Attempt { return unshared{honest} }
-	}},
+	{name: "a late answer to an extension counts though others share the name by now", where: tardySharing,
+		broken: func(r *rules) {
+			r.attempt = func(_ *lock, honest shell.Attempt, _ core.Params) shell.Attempt { return unshared{honest} }
+		}},
 }

@@ -73,33 +73,39 @@ var nodeMutants = []mutant{
 				s.grant(s.Register)
 			}
 		}), where: returns},
-	{name: "confirm accepts a register past the number", checks: is("tokens", "validity"), seeds: 200, broken: serving(node.Confirm, nil, func(s *served) {
-		if s.a.Status == node.Outrun {
-			s.Register = s.r.Token
-			s.grant(s.Register)
-		}
-	}), where: steps},
-	{name: "a release removes anybody's lease", seen: "laravel #26213", checks: is("validity"), seeds: 20, broken: serving(node.Release, func(s *served) {
-		if s.Leased(s.now) && !s.Holder.Reserves() {
-			s.r.Holder = s.Holder
-		}
-	}, nil)},
-	{name: "an extension takes any free lease, whoever had it in between", seen: "redsync's SetNXOnExtend", checks: is("extension", "validity"), seeds: 20, broken: serving(node.Extend, nil, func(s *served) {
-		if s.a.Status == node.Granted && !s.was.Leased(s.now) {
-			s.Origin, s.a.Register = 0, 0
-		}
-	}), where: steps},
-	{name: "an extension takes a lease that is somebody else's", checks: is("extension", "validity"), seeds: 20, broken: serving(node.Extend, func(s *served) {
-		if !s.Out {
-			s.Holder = s.r.Holder
-		}
-	}, nil), where: steps},
-	{name: "an extension deletes the lease and reports success", seen: "redislock, PEXPIRE 0", checks: is("validity"), seeds: 20, broken: serving(node.Extend, nil, func(s *served) {
-		if s.a.Status == node.Granted {
-			s.Holder = ""
-		}
-	})},
+	{name: "confirm accepts a register past the number", checks: is("tokens", "validity"), seeds: 200,
+		broken: serving(node.Confirm, nil, func(s *served) {
+			if s.a.Status == node.Outrun {
+				s.Register = s.r.Token
+				s.grant(s.Register)
+			}
+		}), where: steps},
+	{name: "a release removes anybody's lease", seen: "laravel #26213", checks: is("validity"), seeds: 20,
+		broken: serving(node.Release, func(s *served) {
+			if s.Leased(s.now) && !s.Holder.Reserves() {
+				s.r.Holder = s.Holder
+			}
+		}, nil)},
+	{name: "an extension takes any free lease, whoever had it in between", seen: "redsync's SetNXOnExtend",
+		checks: is("extension", "validity"), seeds: 20, broken: serving(node.Extend, nil, func(s *served) {
+			if s.a.Status == node.Granted && !s.was.Leased(s.now) {
+				s.Origin, s.a.Register = 0, 0
+			}
+		}), where: steps},
+	{name: "an extension takes a lease that is somebody else's", checks: is("extension", "validity"), seeds: 20,
+		broken: serving(node.Extend, func(s *served) {
+			if !s.Out {
+				s.Holder = s.r.Holder
+			}
+		}, nil), where: steps},
+	{name: "an extension deletes the lease and reports success", seen: "redislock, PEXPIRE 0", checks: is("validity"),
+		seeds: 20, broken: serving(node.Extend, nil, func(s *served) {
+			if s.a.Status == node.Granted {
+				s.Holder = ""
+			}
+		})},
 	{name: "a lease has no end", checks: is("progress", "left over"), seeds: 20,
 		broken: asking(func(_ *client, q *node.Request) { q.TTL = 1000 * time.Hour })},
-	{name: "the guard is off", checks: is("resource"), seeds: 320, broken: func(r *rules) { r.guardOff = true }, where: pauses},
+	{name: "the guard is off", checks: is("resource"), seeds: 320, broken: func(r *rules) { r.guardOff = true },
+		where: pauses},
 }

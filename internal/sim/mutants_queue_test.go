@@ -13,38 +13,42 @@ import (
 // the queue.
 
 var queueMutants = []mutant{
-	{name: "notifications are lost for ever, and nobody looks again", seen: "redisson #1763", checks: is("progress"), seeds: 4, broken: all(silent, retrying(func(b *brokenRetry) {
-		b.due = func() time.Duration { return 1 << 62 }
-	}))},
-	{name: "a release notifies nobody, and nobody looks again soon", seen: "redisson #1763", checks: is("progress"), seeds: 4, broken: all(silent, retrying(func(b *brokenRetry) {
-		b.due = func() time.Duration { return b.Retry.Due() + 10*core.Backstop }
-	}))},
-	{name: "a notification that comes during an attempt is missed, and nobody looks again", seen: "valkeylock", checks: is("progress"), seeds: 20, broken: retrying(func(b *brokenRetry) {
-		var due time.Duration // by a notification
-		b.notified = func(node int, now time.Duration) {
-			if b.asleep {
-				b.Retry.Notified(node, now)
-				due = b.Retry.Due()
-			}
-		}
-		b.due = func() time.Duration {
-			if b.Retry.Due() == due {
-				return due
-			}
-			return b.Retry.Due() + 10*core.Backstop
-		}
-	})},
-	{name: "everybody wakes up at each release", seen: "rueidislock", checks: is("cost"), seeds: 20, broken: breaking(func(l *lock, b *broken) {
-		b.startRelease = func(now time.Duration) core.Action {
-			w := l.c.w
-			for _, c := range w.clients {
-				if len(c.waiting[l.name]) > 0 {
-					w.atOf(c, w.now+w.profile.trip, func() { c.notified(0, "") })
+	{name: "notifications are lost for ever, and nobody looks again", seen: "redisson #1763", checks: is("progress"),
+		seeds: 4, broken: all(silent, retrying(func(b *brokenRetry) {
+			b.due = func() time.Duration { return 1 << 62 }
+		}))},
+	{name: "a release notifies nobody, and nobody looks again soon", seen: "redisson #1763", checks: is("progress"),
+		seeds: 4, broken: all(silent, retrying(func(b *brokenRetry) {
+			b.due = func() time.Duration { return b.Retry.Due() + 10*core.Backstop }
+		}))},
+	{name: "a notification that comes during an attempt is missed, and nobody looks again", seen: "valkeylock",
+		checks: is("progress"), seeds: 20, broken: retrying(func(b *brokenRetry) {
+			var due time.Duration // by a notification
+			b.notified = func(node int, now time.Duration) {
+				if b.asleep {
+					b.Retry.Notified(node, now)
+					due = b.Retry.Due()
 				}
 			}
-			return b.Attempt.StartRelease(now)
-		}
-	}), where: rush},
+			b.due = func() time.Duration {
+				if b.Retry.Due() == due {
+					return due
+				}
+				return b.Retry.Due() + 10*core.Backstop
+			}
+		})},
+	{name: "everybody wakes up at each release", seen: "rueidislock", checks: is("cost"), seeds: 20,
+		broken: breaking(func(l *lock, b *broken) {
+			b.startRelease = func(now time.Duration) core.Action {
+				w := l.c.w
+				for _, c := range w.clients {
+					if len(c.waiting[l.name]) > 0 {
+						w.atOf(c, w.now+w.profile.trip, func() { c.notified(0, "") })
+					}
+				}
+				return b.Attempt.StartRelease(now)
+			}
+		}), where: rush},
 	{name: "a waiter tries again at once", seen: "rueidis #602", checks: is("cost"), seeds: 4,
 		broken: retrying(func(b *brokenRetry) { b.due = func() time.Duration { return 0 } })},
 	{name: "who came last is served first", checks: is("order"), seeds: 20,
@@ -62,11 +66,12 @@ var queueMutants = []mutant{
 				q.Place.Stamp = c.w.nodes[0].local().Microseconds()
 			}
 		}), where: crowd},
-	{name: "an attempt that fails does not enter the queue again", checks: is("order"), seeds: 50, broken: asking(func(_ *client, q *node.Request) {
-		if q.Op == core.Release {
-			q.Place.Stamp = 0
-		}
-	}), where: crowd},
+	{name: "an attempt that fails does not enter the queue again", checks: is("order"), seeds: 50,
+		broken: asking(func(_ *client, q *node.Request) {
+			if q.Op == core.Release {
+				q.Place.Stamp = 0
+			}
+		}), where: crowd},
 	{name: "a name is reserved for nobody", checks: is("order"), seeds: 20,
 		broken: serving(anyOp, nil, func(s *served) {
 			if s.notified != "" {
@@ -79,12 +84,13 @@ var queueMutants = []mutant{
 				s.Expires = s.now + 1000*time.Hour
 			}
 		})},
-	{name: "a newcomer is granted a name that is reserved for another", checks: is("order"), seeds: 20, broken: serving(node.Acquire, func(s *served) {
-		if s.Leased(s.now) && s.Holder.Reserves() {
-			s.Holder = ""
-			s.skipQueue()
-		}
-	}, nil), where: crowd},
+	{name: "a newcomer is granted a name that is reserved for another", checks: is("order"), seeds: 20,
+		broken: serving(node.Acquire, func(s *served) {
+			if s.Leased(s.now) && s.Holder.Reserves() {
+				s.Holder = ""
+				s.skipQueue()
+			}
+		}, nil), where: crowd},
 	{name: "a waiter that gives up stays in the queues", checks: is("left over"), seeds: 20,
 		broken: requesting(func(c *client, to int, q node.Request, done func(node.Answer)) {
 			if q.Op == core.Release && q.Holder == "" { // it is told that all have heard
@@ -99,14 +105,16 @@ var queueMutants = []mutant{
 				s.q = sticky{s.q, s.r.Place.Waiter}
 			}
 		}, nil)},
-	{name: "a waiter is never forgotten in its process", seen: "redisson #4064", checks: is("left over"), seeds: 4, broken: func(r *rules) {
-		r.timers = func(_ *client, d time.Duration) bool { return d != rule.QueueExpiry }
-	}},
-	{name: "the queue of a name is never forgotten at the node", seen: "redisson #6510", checks: is("left over"), seeds: 200, broken: serving(anyOp, func(s *served) {
-		if s.q != nil {
-			s.q = endless{s.q, s.now}
-		}
-	}, nil)},
+	{name: "a waiter is never forgotten in its process", seen: "redisson #4064", checks: is("left over"), seeds: 4,
+		broken: func(r *rules) {
+			r.timers = func(_ *client, d time.Duration) bool { return d != rule.QueueExpiry }
+		}},
+	{name: "the queue of a name is never forgotten at the node", seen: "redisson #6510", checks: is("left over"),
+		seeds: 200, broken: serving(anyOp, func(s *served) {
+			if s.q != nil {
+				s.q = endless{s.q, s.now}
+			}
+		}, nil)},
 }
 
 // brokenRetry is a waiter's retry of which a test answers some questions wrongly.

@@ -39,15 +39,21 @@ func is(checks ...string) []string { return checks }
 // be looked for here, see TestConfirm and TestExtend of internal/core. A forced release that moves
 // the register by too little and what makes a node sound: see TestRefutedVariants there.
 func mutants() []mutant {
-	return slices.Concat(votingMutants, validityMutants, extensionMutants, cleanupMutants, nodeMutants, admissionMutants, queueMutants, sharedMutants, handoverMutants, lateMutants)
+	return slices.Concat(votingMutants, validityMutants, extensionMutants, cleanupMutants, nodeMutants, admissionMutants,
+		queueMutants, sharedMutants, handoverMutants, lateMutants)
 }
 
 // worlds are made for the mutants.
-var worlds = map[string]func(p *profile){"steps": steps, "returns": returns, "pauses": pauses, "losses": losses, "losses unheard": lossesUnheard,
-	"one by one": oneByOne, "cuts": cuts, "idle": idle, "calm": calm, "calm waits": calmWaits, "queueing": queueing, "crowd": crowd,
-	"rush": rush, "busy": busy, "strangers": strangers, "restores": restores, "wipes": wipes, "twice lost": twiceLost, "alone": alone, "late cuts": lateCuts, "paused trying": pausedTrying,
-	"paused in the queue": pausedInQueue, "sharing": shares, "late answers": tardy, "late answers, sharing": tardySharing, "late answers, alone": tardyAlone,
-	"sharing, steps": sharedSteps, "sharing, all requests twice": downgrading, "handing over": handing, "handing over, steps": handingSteps, "handing over, losses": handingLosses}
+var worlds = map[string]func(p *profile){"steps": steps, "returns": returns, "pauses": pauses, "losses": losses,
+	"losses unheard": lossesUnheard,
+	"one by one":     oneByOne, "cuts": cuts, "idle": idle, "calm": calm, "calm waits": calmWaits, "queueing": queueing,
+	"crowd": crowd,
+	"rush":  rush, "busy": busy, "strangers": strangers, "restores": restores, "wipes": wipes, "twice lost": twiceLost,
+	"alone": alone, "late cuts": lateCuts, "paused trying": pausedTrying,
+	"paused in the queue": pausedInQueue, "sharing": shares, "late answers": tardy, "late answers, sharing": tardySharing,
+	"late answers, alone": tardyAlone,
+	"sharing, steps":      sharedSteps, "sharing, all requests twice": downgrading, "handing over": handing,
+	"handing over, steps": handingSteps, "handing over, losses": handingLosses}
 
 // steps is a world of leases that vanish, and of registers that differ.
 func steps(p *profile) {
@@ -69,7 +75,8 @@ func pauses(p *profile) {
 
 // pausedTrying is a world of clients that are paused in mid-attempt.
 func pausedTrying(p *profile) {
-	*p = profile{nodes: 2, noQueues: 2, users: 1, loss: 50_000, unset: true, only: pausedForTTL, trip: 24 * time.Millisecond,
+	*p = profile{nodes: 2, noQueues: 2, users: 1, loss: 50_000, unset: true, only: pausedForTTL,
+		trip: 24 * time.Millisecond,
 		pace: time.Second, rest: 30 * time.Millisecond, hold: 20 * time.Millisecond}
 }
 
@@ -111,7 +118,8 @@ func lossesUnheard(p *profile) {
 // oneByOne is a world of locks that are held for long, while one node after the other loses
 // its memory.
 func oneByOne(p *profile) {
-	p.nodes, p.users, p.only, p.pace, p.hold, p.rest, p.idle = 3, 1, emptied, 4*time.Second, time.Minute, time.Second, false
+	p.nodes, p.users, p.only, p.pace, p.hold, p.rest, p.idle = 3, 1, emptied, 4*time.Second, time.Minute, time.Second,
+		false
 	p.breaks, p.loss, p.tail, p.trip = 0, 0, 0, 500*time.Microsecond
 }
 
@@ -137,7 +145,8 @@ func calmWaits(p *profile) {
 // queueing is a calm world in which the order of service shows.
 func queueing(p *profile) {
 	calm(p)
-	p.users, p.agree, p.idle, p.rest, p.hold, p.trip, p.pace = 1, true, true, 20*time.Second, 10*time.Second, 3*time.Millisecond, 4*time.Second
+	p.users, p.agree, p.idle, p.rest, p.hold, p.trip, p.pace = 1, true, true, 20*time.Second, 10*time.Second,
+		3*time.Millisecond, 4*time.Second
 	p.only = gaveUpWaiting
 }
 

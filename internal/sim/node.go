@@ -62,7 +62,8 @@ type note struct {
 
 // clone is a backup.
 func (m memory) clone() memory {
-	m.store.Leases, m.store.Registers, m.store.Queues = maps.Clone(m.store.Leases), maps.Clone(m.store.Registers), maps.Clone(m.store.Queues)
+	m.store.Leases, m.store.Registers, m.store.Queues = maps.Clone(m.store.Leases), maps.Clone(m.store.Registers),
+		maps.Clone(m.store.Queues)
 	for name, q := range m.store.Queues {
 		q.Waiters = slices.Clone(q.Waiters)
 		m.store.Queues[name] = q

@@ -50,7 +50,8 @@ type profile struct {
 // calm reports whether nothing goes wrong but that callers give up: every message
 // arrives, and no later than the node timeout.
 func (p *profile) calm() bool {
-	return (p.only == gaveUpTrying || p.only == gaveUpWaiting) && p.loss == 0 && p.tail == 0 && p.twice == 0 && p.trip < 25*time.Millisecond
+	return (p.only == gaveUpTrying || p.only == gaveUpWaiting) && p.loss == 0 && p.tail == 0 && p.twice == 0 &&
+		p.trip < 25*time.Millisecond
 }
 
 func (w *world) newProfile() profile {

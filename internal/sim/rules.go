@@ -97,7 +97,8 @@ type clientRules struct {
 }
 
 // Attempt implements shell.Rules.
-func (r clientRules) Attempt(own *core.Attempt, values context.Context, holder node.Holder, p core.Params) (shell.Attempt, core.Action) {
+func (r clientRules) Attempt(own *core.Attempt, values context.Context, holder node.Holder,
+	p core.Params) (shell.Attempt, core.Action) {
 	c, w := r.c, r.c.w
 	w.rules.params(&p)
 	l := r.newLock(values, holder)
@@ -105,7 +106,8 @@ func (r clientRules) Attempt(own *core.Attempt, values context.Context, holder n
 	honest, action := r.Shipped.Attempt(own, values, holder, p)
 	l.attempt = w.rules.attempt(l, honest, p)
 	w.steps.begins(l, 0, 0)
-	w.note("client %[1]d begins attempt %[2]d on name %[3]d, proposing %[4]d", c.id, l.id, uint64(l.name), uint64(action.Token))
+	w.note("client %[1]d begins attempt %[2]d on name %[3]d, proposing %[4]d", c.id, l.id, uint64(l.name),
+		uint64(action.Token))
 	return watched{l.attempt, l}, action
 }
 
@@ -120,7 +122,8 @@ func (r clientRules) newLock(values context.Context, holder node.Holder) *lock {
 }
 
 // Adoption implements shell.Rules.
-func (r clientRules) Adoption(own *core.Attempt, values context.Context, holder node.Holder, p core.Params, token, mark fence.Token) (shell.Attempt, core.Action) {
+func (r clientRules) Adoption(own *core.Attempt, values context.Context, holder node.Holder, p core.Params, token,
+	mark fence.Token) (shell.Attempt, core.Action) {
 	w := r.c.w
 	w.rules.params(&p)
 	l := r.newLock(values, holder)
@@ -129,13 +132,15 @@ func (r clientRules) Adoption(own *core.Attempt, values context.Context, holder 
 	honest, action := r.Shipped.Adoption(own, values, holder, p, token, mark)
 	l.attempt = w.rules.adoption(l, honest, p)
 	w.steps.begins(l, token, mark)
-	w.note("client %[1]d begins attempt %[2]d, to adopt name %[3]d with token %[4]d", r.c.id, l.id, uint64(l.name), uint64(token))
+	w.note("client %[1]d begins attempt %[2]d, to adopt name %[3]d with token %[4]d", r.c.id, l.id, uint64(l.name),
+		uint64(token))
 	return watched{l.attempt, l}, action
 }
 
 // Given implements shell.Rules. What is given is an acquire of the waiter's that comes late: of a
 // waiter that has asked by the attempt before.
-func (r clientRules) Given(own *core.Attempt, values context.Context, holder node.Holder, p core.Params, number fence.Token, until time.Duration) shell.Attempt {
+func (r clientRules) Given(own *core.Attempt, values context.Context, holder node.Holder, p core.Params,
+	number fence.Token, until time.Duration) shell.Attempt {
 	w := r.c.w
 	w.rules.params(&p)
 	before := values.Value(acquisitionKey{}).(*acquisition).lock
@@ -146,7 +151,8 @@ func (r clientRules) Given(own *core.Attempt, values context.Context, holder nod
 		l.asked = a.came // its age goes by the node's clock: it may be of an attempt before the last one
 	}
 	w.result.Given++
-	w.note("client %[1]d takes name %[3]d as attempt %[2]d, with token %[4]d", r.c.id, l.id, uint64(l.name), uint64(number))
+	w.note("client %[1]d takes name %[3]d as attempt %[2]d, with token %[4]d", r.c.id, l.id, uint64(l.name),
+		uint64(number))
 	l.attempt = w.rules.given(l, r.Shipped.Given(own, values, holder, p, number, until), until)
 	w.steps.given(l)
 	l.look()

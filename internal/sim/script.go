@@ -47,14 +47,16 @@ var scriptNames = []string{"x", "y", "z"}
 
 // parseScript reads a script.
 func parseScript(text string) (s script, err error) {
-	lines := slices.DeleteFunc(strings.Split(strings.TrimSpace(text), "\n"), func(l string) bool { return strings.HasPrefix(l, "#") })
+	lines := slices.DeleteFunc(strings.Split(strings.TrimSpace(text), "\n"),
+		func(l string) bool { return strings.HasPrefix(l, "#") })
 	var ttl, timeout, hold string
 	fields := strings.SplitN(lines[0], ", ", 6)
 	s.ordered = []bool{false, true}
 	if len(fields) == 6 {
 		s.ordered = []bool{fields[5] == "in order"}
 	}
-	if _, err = fmt.Sscanf(strings.Join(fields[:min(5, len(fields))], " "), "nodes %d clients %d ttl %s timeout %s hold %s", &s.nodes, &s.clients, &ttl, &timeout, &hold); err != nil {
+	if _, err = fmt.Sscanf(strings.Join(fields[:min(5, len(fields))], " "),
+		"nodes %d clients %d ttl %s timeout %s hold %s", &s.nodes, &s.clients, &ttl, &timeout, &hold); err != nil {
 		return s, fmt.Errorf("%q: %w", lines[0], err)
 	}
 	for to, from := range map[*time.Duration]string{&s.ttl: ttl, &s.timeout: timeout, &s.hold: hold} {

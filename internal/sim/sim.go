@@ -170,7 +170,8 @@ func newWorld(seed uint64, opt Options) *world {
 		w.steps = w.newSteps()
 	}
 	for i := range 2 + w.rng.IntN(5) {
-		c := &client{w: w, id: i, clock: w.newClock(), wall: w.between(-time.Minute, time.Minute) + 1000*time.Hour, terms: w.terms}
+		c := &client{w: w, id: i, clock: w.newClock(), wall: w.between(-time.Minute, time.Minute) + 1000*time.Hour,
+			terms: w.terms}
 		c.batches, c.says = w.chance(w.profile.batches), w.chance(w.profile.says)
 		if w.profile.unset {
 			c.wall = -1000 * time.Hour

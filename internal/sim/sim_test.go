@@ -61,7 +61,8 @@ func TestManySeeds(t *testing.T) {
 	for _, fault := range total.Missing() {
 		t.Errorf("%q never struck while a lock was held", fault)
 	}
-	if total.Runs != seeds || total.Acquired < 10*seeds || total.Extended < 10*seeds || total.Shared < seeds || total.Downgraded < seeds/10 || total.Adopted < seeds/10 || shortest < time.Minute {
+	if total.Runs != seeds || total.Acquired < 10*seeds || total.Extended < 10*seeds || total.Shared < seeds ||
+		total.Downgraded < seeds/10 || total.Adopted < seeds/10 || shortest < time.Minute {
 		t.Errorf("too little happens: %d runs of %v or more", total.Runs, shortest)
 	}
 	t.Log(total)

@@ -163,7 +163,8 @@ func opOf(op node.Op) trace.Op {
 }
 
 // served is an operation that a node has carried out, with the answer as the client gets it.
-func (s *proofSteps) served(n *server, r node.Request, before, after *rule.Entry, now time.Duration, did, got node.Answer) {
+func (s *proofSteps) served(n *server, r node.Request, before, after *rule.Entry, now time.Duration, did,
+	got node.Answer) {
 	if s == nil {
 		return
 	}
@@ -176,7 +177,8 @@ func (s *proofSteps) served(n *server, r node.Request, before, after *rule.Entry
 		return
 	}
 	name := s.nameOf(r.Name)
-	d := trace.Served{Node: n.id, Op: opOf(r.Op), Token: uint64(r.Token), Reads: r.Shared && s.w.profile.shares, Granted: did.Status == node.Granted, Counts: got.Status == did.Status,
+	d := trace.Served{Node: n.id, Op: opOf(r.Op), Token: uint64(r.Token), Reads: r.Shared && s.w.profile.shares,
+		Granted: did.Status == node.Granted, Counts: got.Status == did.Status,
 		Answer: uint64(did.Register), Before: &s.nodes[0], After: &s.nodes[1]}
 	s.see(d.Before, before, now)
 	s.see(d.After, after, now)
@@ -411,7 +413,8 @@ func (s *proofSteps) lost(n *server) {
 // now is what a store has of a name.
 func (s *proofSteps) now(n *server, name int) *trace.Node {
 	l := n.store.Leases[s.w.names[name]]
-	s.see(&s.nodes[0], &rule.Entry{Holder: l.Holder, Expires: l.Expires, Origin: l.Origin, Register: n.store.Registers[s.w.stripes[name]]}, n.local())
+	s.see(&s.nodes[0], &rule.Entry{Holder: l.Holder, Expires: l.Expires, Origin: l.Origin,
+		Register: n.store.Registers[s.w.stripes[name]]}, n.local())
 	return &s.nodes[0]
 }
 
@@ -425,7 +428,9 @@ func (s *proofSteps) asks(t *try) {
 	}
 	n := s.w.nodes[t.node]
 	if t.Facts.State != n.state() || t.c.terms != s.w.terms {
-		return // the store has changed since the client looked, or the client is of another group: it will not be admitted by this try
+		// The store has changed since the client looked, or the client is of another group: this try
+		// will not admit it.
+		return
 	}
 	for i, g := range s.groups {
 		if early := s.early(n); early != "" && g.Out(n.id) {
@@ -442,7 +447,8 @@ func (s *proofSteps) early(n *server) string {
 	if !n.used || n.mark == 0 && out >= quarantine {
 		return ""
 	}
-	return fmt.Sprintf("(wait n%d): the quarantine of %v is not over: its mark was removed %v ago", n.id+1, quarantine, out)
+	return fmt.Sprintf("(wait n%d): the quarantine of %v is not over: its mark was removed %v ago", n.id+1, quarantine,
+		out)
 }
 
 // reading is what a node has said, and whether it was out to the model.

@@ -15,7 +15,8 @@ import (
 
 // forcing is a world of locks that operators take away.
 func forcing(p *profile) {
-	p.nodes, p.breaks, p.only, p.pace, p.hold, p.loss = 3, nothingForced, forced, 200*time.Millisecond, 10*time.Second, 20_000
+	p.nodes, p.breaks, p.only, p.pace, p.hold, p.loss = 3, nothingForced, forced, 200*time.Millisecond, 10*time.Second,
+		20_000
 }
 
 // returning is a world of locks that are held for long by nodes that lose and get their leases
@@ -26,7 +27,8 @@ func returning(p *profile) {
 }
 
 // raising has f break what an attempt is told about raises of its mark.
-func raising(f func(b *broken, node int, round uint32, asked fence.Token, r core.Reply, now time.Duration) core.Action) func(r *rules) {
+func raising(f func(b *broken, node int, round uint32, asked fence.Token, r core.Reply,
+	now time.Duration) core.Action) func(r *rules) {
 	return breaking(func(_ *lock, b *broken) {
 		b.onExtend = func(node int, round uint32, asked fence.Token, r core.Reply, now time.Duration) core.Action {
 			return f(b, node, round, asked, r, now)
@@ -59,15 +61,17 @@ func (e *exporting) Export(mark fence.Token, now time.Duration) bool {
 // stepMutants are changes of rules that the other checks find late, if at all, and the steps find
 // at once.
 var stepMutants = []mutant{
-	{name: "a mark is raised without asking", where: returning, broken: raising(func(b *broken, node int, round uint32, asked fence.Token, r core.Reply, now time.Duration) core.Action {
-		action := b.Attempt.OnExtend(node, round, asked, r, now)
-		if action.Op == core.Extend {
-			for i := range b.p.Nodes {
-				b.Attempt.OnExtend(i, round, action.Token, b.agreed(), now)
+	{name: "a mark is raised without asking", where: returning,
+		broken: raising(func(b *broken, node int, round uint32, asked fence.Token, r core.Reply,
+			now time.Duration) core.Action {
+			action := b.Attempt.OnExtend(node, round, asked, r, now)
+			if action.Op == core.Extend {
+				for i := range b.p.Nodes {
+					b.Attempt.OnExtend(i, round, action.Token, b.agreed(), now)
+				}
 			}
-		}
-		return action
-	})},
+			return action
+		})},
 	{name: "a mark is raised by fewer than a quorum", where: returning, broken: breaking(func(_ *lock, b *broken) {
 		count := map[fence.Token]core.Set{}
 		b.onExtend = func(node int, round uint32, asked fence.Token, r core.Reply, now time.Duration) core.Action {
@@ -85,19 +89,24 @@ var stepMutants = []mutant{
 			return action
 		}
 	})},
-	{name: "a mark is raised by nodes that do not have the lease", where: steps, broken: raising(func(b *broken, node int, round uint32, asked fence.Token, r core.Reply, now time.Duration) core.Action {
-		if asked != 0 && r.Status != core.Granted {
-			r = b.agreed()
-		}
-		return b.Attempt.OnExtend(node, round, asked, r, now)
-	})},
-	{name: "a mark is raised by leases that began with what it is raised to", where: steps, broken: raising(func(b *broken, node int, round uint32, asked fence.Token, r core.Reply, now time.Duration) core.Action {
-		if asked != 0 && r.Status == core.Granted && r.Register <= asked {
-			r = b.agreed()
-		}
-		return b.Attempt.OnExtend(node, round, asked, r, now)
-	})},
-	{name: "a node that agrees to a raise leaves its register", where: returning, broken: serving(node.Extend, nil, func(s *served) { s.Register = s.was.Register })},
+	{name: "a mark is raised by nodes that do not have the lease", where: steps,
+		broken: raising(func(b *broken, node int, round uint32, asked fence.Token, r core.Reply,
+			now time.Duration) core.Action {
+			if asked != 0 && r.Status != core.Granted {
+				r = b.agreed()
+			}
+			return b.Attempt.OnExtend(node, round, asked, r, now)
+		})},
+	{name: "a mark is raised by leases that began with what it is raised to", where: steps,
+		broken: raising(func(b *broken, node int, round uint32, asked fence.Token, r core.Reply,
+			now time.Duration) core.Action {
+			if asked != 0 && r.Status == core.Granted && r.Register <= asked {
+				r = b.agreed()
+			}
+			return b.Attempt.OnExtend(node, round, asked, r, now)
+		})},
+	{name: "a node that agrees to a raise leaves its register", where: returning,
+		broken: serving(node.Extend, nil, func(s *served) { s.Register = s.was.Register })},
 	{name: "a forced release asks each node once", where: forcing, broken: func(r *rules) {
 		r.force = func(answers []fence.Token) (to core.Set, floor fence.Token) {
 			count := 0
@@ -114,16 +123,18 @@ var stepMutants = []mutant{
 			return to, 0
 		}
 	}},
-	{name: "what is given does not move the register", where: queueing, broken: serving(node.Release, nil, func(s *served) {
-		if strings.Contains(s.notified, " ") || s.Register != s.was.Register {
-			s.Register = s.was.Register
-		}
-	})},
-	{name: "an acquire takes a lease that is somebody else's", where: crowd, broken: serving(node.Acquire, func(s *served) {
-		if !s.Out && s.Leased(s.now) && !s.Holder.Reserves() {
-			s.Holder = ""
-		}
-	}, nil)},
+	{name: "what is given does not move the register", where: queueing,
+		broken: serving(node.Release, nil, func(s *served) {
+			if strings.Contains(s.notified, " ") || s.Register != s.was.Register {
+				s.Register = s.was.Register
+			}
+		})},
+	{name: "an acquire takes a lease that is somebody else's", where: crowd,
+		broken: serving(node.Acquire, func(s *served) {
+			if !s.Out && s.Leased(s.now) && !s.Holder.Reserves() {
+				s.Holder = ""
+			}
+		}, nil)},
 	{name: "a lock is exported without a raise", where: handing, broken: func(r *rules) {
 		r.attempt = func(_ *lock, honest shell.Attempt, _ core.Params) shell.Attempt {
 			return &exporting{Attempt: honest, unraised: true}
@@ -134,12 +145,13 @@ var stepMutants = []mutant{
 			return &exporting{Attempt: honest, later: true}
 		}
 	}},
-	{name: "a lease that is created again has its holder's token for its origin", where: steps, broken: serving(node.Extend, nil, func(s *served) {
-		if s.a.Status == node.Granted && !s.was.Leased(s.now) && s.r.OwnToken > 0 {
-			s.Origin = s.r.OwnToken
-			s.a.Register = s.r.OwnToken
-		}
-	})},
+	{name: "a lease that is created again has its holder's token for its origin", where: steps,
+		broken: serving(node.Extend, nil, func(s *served) {
+			if s.a.Status == node.Granted && !s.was.Leased(s.now) && s.r.OwnToken > 0 {
+				s.Origin = s.r.OwnToken
+				s.a.Register = s.r.OwnToken
+			}
+		})},
 }
 
 // alsoByStep are mutants of the other lists that break a rule of the models.

@@ -70,13 +70,15 @@ func (t *Total) Missing() (missing []string) {
 func (t Total) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d seeds, %d failed; %d events in %v; %d locks, %d of them shared and %d shared later, %d exported and %d adopted, %d given, %d extensions, %d of them late\n", t.Runs, t.Failed, t.Events,
-		t.Simulated.Round(time.Second), t.Acquired, t.Shared, t.Downgraded, t.Exported, t.Adopted, t.Given, t.Extended, t.Late)
+		t.Simulated.Round(time.Second), t.Acquired, t.Shared, t.Downgraded, t.Exported, t.Adopted, t.Given, t.Extended,
+		t.Late)
 	if t.Steps > 0 {
 		fmt.Fprintf(&b, "%d steps of the models; %d seeds were not looked at to their end\n", t.Steps, t.Untied)
 		fmt.Fprintf(&b, "admissions of stores: %d by enough registers, %d new, %d weak, %d on the list; %d seeds were not looked at to their end\n",
 			t.Admissions["admit"], t.Admissions["new"], t.Admissions["weak"], t.Admissions["known"], t.Admissions["over"])
 	}
-	fmt.Fprintf(&b, "the longest wait once nothing failed: %v, %.0f %% of its bound (seed %d)\n", t.Longest.Round(time.Millisecond), 100*t.Tightest, t.Slowest)
+	fmt.Fprintf(&b, "the longest wait once nothing failed: %v, %.0f %% of its bound (seed %d)\n",
+		t.Longest.Round(time.Millisecond), 100*t.Tightest, t.Slowest)
 	for f, s := range t.Faults {
 		fmt.Fprintf(&b, "%-26s %9d, %9d while a lock was held\n", Fault(f), s.All, s.Held)
 	}

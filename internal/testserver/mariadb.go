@@ -93,7 +93,8 @@ func (m *MariaDB) startOnPort() error {
 	args := []string{
 		"--no-defaults", "--datadir=" + m.data(), "--bind-address=127.0.0.1", "--port=" + strconv.Itoa(m.port),
 		"--socket=" + filepath.Join(m.dir, "socket"), "--pid-file=" + filepath.Join(m.dir, "pid"), "--skip-name-resolve",
-		"--innodb-log-file-size=4M", "--innodb-buffer-pool-size=32M", "--performance-schema=OFF", "--aria-pagecache-buffer-size=8M",
+		"--innodb-log-file-size=4M", "--innodb-buffer-pool-size=32M", "--performance-schema=OFF",
+		"--aria-pagecache-buffer-size=8M",
 		"--key-buffer-size=1M", "--tmpdir=" + m.dir,
 	}
 	if os.Getuid() == 0 {
@@ -165,7 +166,8 @@ func newMariaDB() (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	install := exec.Command("mariadb-install-db", "--no-defaults", "--user="+self.Username, "--auth-root-authentication-method=normal", "--skip-test-db", "--datadir="+folder,
+	install := exec.Command("mariadb-install-db", "--no-defaults", "--user="+self.Username,
+		"--auth-root-authentication-method=normal", "--skip-test-db", "--datadir="+folder,
 		"--innodb-log-file-size=4M", "--skip-name-resolve")
 	if output, err := install.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("mariadb-install-db: %v: %s (%s)", err, bytes.TrimSpace(output), howToInstall)

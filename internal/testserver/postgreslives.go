@@ -117,7 +117,8 @@ func (p *Postgres) Promote() {
 // Dump returns a database as SQL statements, by pg_dump.
 func (p *Postgres) Dump() []byte {
 	p.t.Helper()
-	output, err := p.command("pg_dump", "-h", "127.0.0.1", "-p", strconv.Itoa(p.port), "-U", "postgres", "postgres").Output()
+	output, err := p.command("pg_dump", "-h", "127.0.0.1", "-p", strconv.Itoa(p.port), "-U", "postgres",
+		"postgres").Output()
 	if err != nil {
 		var exit interface{ ExitCode() int }
 		p.t.Fatalf("pg_dump: %v (%v)", err, errors.As(err, &exit))
@@ -150,8 +151,10 @@ func StartPgBouncer(t testing.TB, to *Postgres, poolSize int) *PgBouncer {
 	}
 	t.Cleanup(b.Kill)
 	b.startAnywhere(func() error {
-		config := "[databases]\npostgres = host=127.0.0.1 port=" + strconv.Itoa(to.port) + "\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = " +
-			strconv.Itoa(b.port) + "\nauth_type = trust\nauth_file = " + filepath.Join(folder, "users") + "\npool_mode = transaction\nmax_client_conn = 1000\nunix_socket_dir =\n" +
+		config := "[databases]\npostgres = host=127.0.0.1 port=" + strconv.Itoa(to.port) +
+			"\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = " +
+			strconv.Itoa(b.port) + "\nauth_type = trust\nauth_file = " + filepath.Join(folder, "users") +
+			"\npool_mode = transaction\nmax_client_conn = 1000\nunix_socket_dir =\n" +
 			"default_pool_size = " + strconv.Itoa(poolSize) + "\n"
 		if err := os.WriteFile(filepath.Join(folder, "users"), []byte("\"postgres\" \"\"\n"), 0o644); err != nil {
 			return err

@@ -52,7 +52,8 @@ type ZooKeepers []*ZooKeeper
 // StartZooKeepers starts an ensemble of n servers, and waits until all of them serve. What servers
 // say to each other goes by way of between. It returns the address that server `from` is told for
 // an address of server `to`, both from 1 on; nil: directly.
-func StartZooKeepers(t testing.TB, n int, between func(from, to int, address string) string, config ...string) ZooKeepers {
+func StartZooKeepers(t testing.TB, n int, between func(from, to int, address string) string,
+	config ...string) ZooKeepers {
 	t.Helper()
 	type ports struct{ peer, election int }
 	var all ZooKeepers
@@ -142,7 +143,9 @@ func newZooKeeper(t testing.TB, id int, config []string) *ZooKeeper {
 // is not installed.
 var zookeeperJars = sync.OnceValue(func() string {
 	var jars []string
-	for _, jar := range []string{"zookeeper", "zookeeper-jute", "slf4j-api", "slf4j-simple", "netty", "netty-handler", "netty-transport", "netty-common", "netty-buffer", "netty-codec", "metrics-core", "snappy-java", "commons-io", "commons-cli"} {
+	for _, jar := range []string{"zookeeper", "zookeeper-jute", "slf4j-api", "slf4j-simple", "netty", "netty-handler",
+		"netty-transport", "netty-common", "netty-buffer", "netty-codec", "metrics-core", "snappy-java", "commons-io",
+		"commons-cli"} {
 		path := "/usr/share/java/" + jar + ".jar"
 		if _, err := os.Stat(path); err == nil {
 			jars = append(jars, path)
@@ -155,7 +158,8 @@ var zookeeperJars = sync.OnceValue(func() string {
 })
 
 func (z *ZooKeeper) startOnPort() error {
-	lines := append([]string{"clientPortAddress=127.0.0.1", fmt.Sprint("clientPort=", z.port), "dataDir=" + z.data()}, z.config...)
+	lines := append([]string{"clientPortAddress=127.0.0.1", fmt.Sprint("clientPort=", z.port), "dataDir=" + z.data()},
+		z.config...)
 	if z.id > 0 {
 		if err := os.WriteFile(filepath.Join(z.data(), "myid"), []byte(strconv.Itoa(z.id)), 0o644); err != nil {
 			return err
@@ -166,7 +170,8 @@ func (z *ZooKeeper) startOnPort() error {
 		return err
 	}
 	args := []string{"-cp", zookeeperJars(), "-Xmx96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto",
-		"-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Djava.net.preferIPv4Stack=true", "-Dzookeeper.extendedTypesEnabled=false",
+		"-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Djava.net.preferIPv4Stack=true",
+		"-Dzookeeper.extendedTypesEnabled=false",
 		// An election that began badly goes on after a second, and not after up to a minute.
 		"-Dzookeeper.fastleader.maxNotificationInterval=1000",
 		"org.apache.zookeeper.server.quorum.QuorumPeerMain", file}

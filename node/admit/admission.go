@@ -87,7 +87,8 @@ func (a *Admission) Join(g node.Group) error {
 	}
 	same := func(a, b node.Node) bool { return a.Engine() == b.Engine() } // through wrappers
 	if old := a.joined.Load(); old.MaxTTL != g.MaxTTL || !slices.EqualFunc(old.Nodes, g.Nodes, same) {
-		return fmt.Errorf("it belongs to another group already: %d nodes with the MaxTTL %v, and this one has %d with %v", len(old.Nodes), old.MaxTTL, len(g.Nodes), g.MaxTTL)
+		return fmt.Errorf("it belongs to another group already: %d nodes with the MaxTTL %v, and this one has %d with %v",
+			len(old.Nodes), old.MaxTTL, len(g.Nodes), g.MaxTTL)
 	}
 	a.joined.Store(to)
 	return nil
@@ -138,7 +139,8 @@ func (a *Admission) Serves(server string) error {
 	}
 	for _, other := range to.earlier {
 		if of := other.server.Load(); of != nil && *of == server {
-			return fmt.Errorf("%w: this is the same server as the node %s: a server has one vote", node.ErrMisconfigured, other.self)
+			return fmt.Errorf("%w: this is the same server as the node %s: a server has one vote", node.ErrMisconfigured,
+				other.self)
 		}
 	}
 	return nil

@@ -24,7 +24,8 @@ type joined struct {
 
 func join(pause time.Duration) *joined {
 	began := time.Now()
-	j := &joined{store: &memory{identity: 1, clock: func() time.Duration { return time.Since(began) }}, self: &peer{name: "c"},
+	j := &joined{store: &memory{identity: 1, clock: func() time.Duration { return time.Since(began) }},
+		self:   &peer{name: "c"},
 		others: [2]*peer{{name: "a", answer: voting("a", 33)}, {name: "b", answer: voting("b", 34)}}}
 	j.Admission = admit.New(j.self, j.store, pause)
 	j.self.admission = j.Admission

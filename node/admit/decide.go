@@ -69,7 +69,8 @@ func (f Facts) check() error {
 	if says == "" {
 		return nil
 	}
-	return fmt.Errorf("%w: the store says %s: what fenlock has recorded there was changed by something else", node.ErrMisconfigured, says)
+	return fmt.Errorf("%w: the store says %s: what fenlock has recorded there was changed by something else",
+		node.ErrMisconfigured, says)
 }
 
 // Client is what a client brings along that looks at a store.

@@ -57,7 +57,8 @@ func (m *memory) Facts(ctx context.Context) (admit.Facts, error) {
 	}
 	defer unlock()
 	f := admit.Facts{Server: "self", Memory: m.memoryName(), Terms: m.terms, Votes: m.mark != 0 && m.mark == m.identity,
-		Marked: m.mark != 0, Recorded: m.mark != 0 || m.terms != (admit.Terms{}) || len(m.tokens) > 0, Cause: node.Replaced, Untouched: true, Empty: m.empty,
+		Marked: m.mark != 0, Recorded: m.mark != 0 || m.terms != (admit.Terms{}) || len(m.tokens) > 0, Cause: node.Replaced,
+		Untouched: true, Empty: m.empty,
 		State: memoryState{m.identity, m.mark}}
 	if m.noted == m.identity && m.mark == 0 {
 		f.Counted, f.Out = true, m.clock()-m.since

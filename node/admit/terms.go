@@ -57,7 +57,8 @@ func (t Terms) Check(own Terms) error {
 		return &TermsError{Recorded: t, Own: own}
 	}
 	recorded, named := t.members(), own.members()
-	if len(recorded) == 0 || t.Members == AnyMembers || len(recorded) == 1 && len(named) == 1 || slices.Equal(recorded, named) {
+	if len(recorded) == 0 || t.Members == AnyMembers || len(recorded) == 1 && len(named) == 1 ||
+		slices.Equal(recorded, named) {
 		return nil
 	}
 	return &TermsError{Recorded: t, Own: own}

@@ -23,15 +23,18 @@ func TestTermsCheck(t *testing.T) {
 		"members only":              {admit.Terms{Members: "a b c"}, group, ""},
 		"any members":               {admit.Terms{MaxTTL: maxTTL, Members: admit.AnyMembers}, group, ""},
 		"any members, other MaxTTL": {admit.Terms{MaxTTL: 1, Members: admit.AnyMembers}, group, "MaxTTL is 1ns"},
-		"a longer MaxTTL":           {admit.Terms{MaxTTL: maxTTL + time.Millisecond, Members: "a b c"}, group, "MaxTTL is 10.001s"},
-		"a shorter MaxTTL":          {admit.Terms{MaxTTL: maxTTL - time.Millisecond, Members: "a b c"}, group, "MaxTTL is 9.999s"},
-		"a node more":               {admit.Terms{MaxTTL: maxTTL, Members: "a b c d"}, group, `"a, b, c, d"`},
-		"a node less":               {admit.Terms{MaxTTL: maxTTL, Members: "a b"}, group, `"a, b"`},
-		"another node":              {admit.Terms{MaxTTL: maxTTL, Members: "a b d"}, group, `"a, b, d"`},
-		"a node twice":              {admit.Terms{MaxTTL: maxTTL, Members: "a a b c"}, group, `"a, a, b, c"`},
-		"one, by another name":      {admit.Terms{MaxTTL: maxTTL, Members: "a"}, admit.Terms{MaxTTL: maxTTL, Members: "b"}, ""},
-		"one, and three":            {admit.Terms{MaxTTL: maxTTL, Members: "a"}, group, `"a"`},
-		"garbage":                   {admit.Terms{MaxTTL: maxTTL, Members: strings.Repeat("x", 100_000)}, group, "xxx"},
+		"a longer MaxTTL": {admit.Terms{MaxTTL: maxTTL + time.Millisecond, Members: "a b c"}, group,
+			"MaxTTL is 10.001s"},
+		"a shorter MaxTTL": {admit.Terms{MaxTTL: maxTTL - time.Millisecond, Members: "a b c"}, group,
+			"MaxTTL is 9.999s"},
+		"a node more":  {admit.Terms{MaxTTL: maxTTL, Members: "a b c d"}, group, `"a, b, c, d"`},
+		"a node less":  {admit.Terms{MaxTTL: maxTTL, Members: "a b"}, group, `"a, b"`},
+		"another node": {admit.Terms{MaxTTL: maxTTL, Members: "a b d"}, group, `"a, b, d"`},
+		"a node twice": {admit.Terms{MaxTTL: maxTTL, Members: "a a b c"}, group, `"a, a, b, c"`},
+		"one, by another name": {admit.Terms{MaxTTL: maxTTL, Members: "a"}, admit.Terms{MaxTTL: maxTTL, Members: "b"},
+			""},
+		"one, and three": {admit.Terms{MaxTTL: maxTTL, Members: "a"}, group, `"a"`},
+		"garbage":        {admit.Terms{MaxTTL: maxTTL, Members: strings.Repeat("x", 100_000)}, group, "xxx"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := c.recorded.Check(c.own)
@@ -42,7 +45,8 @@ func TestTermsCheck(t *testing.T) {
 				return
 			}
 			var terms *admit.TermsError
-			if !errors.Is(err, node.ErrMisconfigured) || !errors.As(err, &terms) || terms.Recorded != c.recorded || terms.Own != c.own {
+			if !errors.Is(err, node.ErrMisconfigured) || !errors.As(err, &terms) || terms.Recorded != c.recorded ||
+				terms.Own != c.own {
 				t.Errorf("%#v matches too little", err)
 			}
 			if text := err.Error(); !strings.Contains(text, c.differs) || len(text) > 2000 {

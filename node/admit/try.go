@@ -83,7 +83,8 @@ func (t *Try) Asked(others []*node.Registers) {
 func stayed(first, second []*node.Registers) []*node.Registers {
 	all := slices.Clone(second)
 	for i, r := range all {
-		if was := first[i]; r != nil && !r.Admitted && (was == nil || was.Admitted || was.Memory != r.Memory || r.Memory == "") {
+		if was := first[i]; r != nil && !r.Admitted &&
+			(was == nil || was.Admitted || was.Memory != r.Memory || r.Memory == "") {
 			all[i] = nil
 		}
 	}

@@ -177,7 +177,8 @@ func TestTryFails(t *testing.T) {
 			}
 			d.until(admit.StepEnd)
 			permanent := errors.Is(fails, node.ErrMisconfigured)
-			if d.store.votes() || permanent != errors.Is(d.Err, node.ErrMisconfigured) || !permanent && (d.Absence.Cause != node.Failed || d.Absence.Detail != "broken") {
+			if d.store.votes() || permanent != errors.Is(d.Err, node.ErrMisconfigured) ||
+				!permanent && (d.Absence.Cause != node.Failed || d.Absence.Detail != "broken") {
 				t.Errorf("%s fails with %v: %v, %+v", call, fails, d.Err, d.Absence)
 			}
 		}
@@ -208,11 +209,12 @@ func TestTryWarns(t *testing.T) {
 		others []*node.Registers
 		want   string
 	}{
-		"new":                        {3, true, false, []*node.Registers{blank("a"), blank("b")}, "the servers are new"},
-		"a majority lost its memory": {3, false, false, []*node.Registers{blank("a"), voting("b", 3)}, "without the registers of a majority"},
-		"one of three":               {3, false, false, []*node.Registers{voting("a", 2), voting("b", 3)}, ""},
-		"one alone":                  {1, false, false, nil, "without the registers of a majority"},
-		"one alone, on disk":         {1, false, true, nil, ""},
+		"new": {3, true, false, []*node.Registers{blank("a"), blank("b")}, "the servers are new"},
+		"a majority lost its memory": {3, false, false, []*node.Registers{blank("a"), voting("b", 3)},
+			"without the registers of a majority"},
+		"one of three":       {3, false, false, []*node.Registers{voting("a", 2), voting("b", 3)}, ""},
+		"one alone":          {1, false, false, nil, "without the registers of a majority"},
+		"one alone, on disk": {1, false, true, nil, ""},
 	} {
 		tr := admit.Begin(admit.Client{Terms: group, Nodes: c.nodes, New: c.isNew})
 		f := out(func(f *admit.Facts) { f.Logged = c.logged })
@@ -226,7 +228,8 @@ func TestTryWarns(t *testing.T) {
 		if len(tr.Tokens) > 0 {
 			tr.Raised()
 		}
-		if tr.Marked(true); tr.Step != admit.StepEnd || c.want == "" && tr.Warning != "" || !strings.Contains(tr.Warning, c.want) {
+		if tr.Marked(true); tr.Step != admit.StepEnd || c.want == "" && tr.Warning != "" ||
+			!strings.Contains(tr.Warning, c.want) {
 			t.Errorf("%s: step %d, warning %q; want %q", name, tr.Step, tr.Warning, c.want)
 		}
 	}
@@ -243,12 +246,16 @@ func TestAsksTwice(t *testing.T) {
 		// What is lacking where a majority seems to have lost its memory, and where all seem to be new.
 		lost, isNew node.Cause
 	}{
-		"they stay so":               {[]*node.Registers{blank("a"), blank("b")}, node.Present, node.Present},
-		"one was admitted meanwhile": {[]*node.Registers{voting("a", 7), blank("b")}, node.Present, node.Unused}, // with b it is a majority
-		"one of these was lost":      {[]*node.Registers{voting("a", 7), blank("b", another)}, node.NeedsRegisters, node.Unused},
-		"both were lost":             {[]*node.Registers{blank("a", another), blank("b", another)}, node.NeedsRegisters, node.Unused},
-		"both have no name":          {[]*node.Registers{blank("a", none), blank("b", none)}, node.NeedsRegisters, node.Unused},
-		"none answers":               {[]*node.Registers{nil, nil}, node.NeedsRegisters, node.Unused},
+		"they stay so": {[]*node.Registers{blank("a"), blank("b")}, node.Present, node.Present},
+		// with b it is a majority
+		"one was admitted meanwhile": {[]*node.Registers{voting("a", 7), blank("b")}, node.Present, node.Unused},
+		"one of these was lost": {[]*node.Registers{voting("a", 7), blank("b", another)}, node.NeedsRegisters,
+			node.Unused},
+		"both were lost": {[]*node.Registers{blank("a", another), blank("b", another)}, node.NeedsRegisters,
+			node.Unused},
+		"both have no name": {[]*node.Registers{blank("a", none), blank("b", none)}, node.NeedsRegisters,
+			node.Unused},
+		"none answers": {[]*node.Registers{nil, nil}, node.NeedsRegisters, node.Unused},
 	} {
 		for isNew, cause := range map[bool]node.Cause{false: c.lost, true: c.isNew} {
 			f := out(func(*admit.Facts) {})

@@ -44,7 +44,8 @@ func TestFaultyStore(t *testing.T) {
 					n = join(t, openPolled(m))
 				}
 				t.Cleanup(func() { n.Close() })
-				want(t, node.Granted)(n.Do(t.Context(), node.Request{Op: node.Acquire, Name: fmt.Sprint("own", c), Holder: "h", TTL: time.Minute}))
+				want(t, node.Granted)(n.Do(t.Context(),
+					node.Request{Op: node.Acquire, Name: fmt.Sprint("own", c), Holder: "h", TTL: time.Minute}))
 				random := seeded(seed<<8 + uint64(c))
 				wait.Go(func() {
 					for round := range rounds {
@@ -77,10 +78,12 @@ func TestFaultyStore(t *testing.T) {
 }
 
 // lockOnce tries until it has the lock, and returns for how long it believes that it has.
-func lockOnce(ctx context.Context, n node.Node, client, round int, ttl time.Duration, random *rand.Rand) (b belief, is bool) {
+func lockOnce(ctx context.Context, n node.Node, client, round int, ttl time.Duration, random *rand.Rand) (b belief,
+	is bool) {
 	place := node.Place{Waiter: fmt.Sprintf("%032x:%d", client, round+1000), Stamp: wall().Microseconds()}
 	for try := range 200 {
-		r := node.Request{Op: node.Acquire, Name: "a", Holder: node.Holder(fmt.Sprintf("%016x%08x%08x:h", client, round, try)), TTL: ttl, Place: place}
+		r := node.Request{Op: node.Acquire, Name: "a",
+			Holder: node.Holder(fmt.Sprintf("%016x%08x%08x:h", client, round, try)), TTL: ttl, Place: place}
 		sent := wall()
 		a, err := n.Do(ctx, r)
 		end := sent + ttl - rule.Drift(ttl)
@@ -89,7 +92,8 @@ func lockOnce(ctx context.Context, n node.Node, client, round int, ttl time.Dura
 			b = belief{from: wall(), to: end, token: a.Register}
 			if random.IntN(4) == 0 { // it extends
 				sent := wall()
-				if a, err := n.Do(ctx, node.Request{Op: node.Extend, Name: "a", Holder: r.Holder, TTL: ttl}); err == nil && a.Status == node.Granted && a.Register <= b.token {
+				if a, err := n.Do(ctx, node.Request{Op: node.Extend, Name: "a", Holder: r.Holder, TTL: ttl}); err == nil &&
+					a.Status == node.Granted && a.Register <= b.token {
 					b.to = sent + ttl - rule.Drift(ttl)
 				}
 			}

@@ -64,13 +64,15 @@ func (k keys) Get(ctx context.Context, names ...string) (values []cas.Value, err
 
 // Put implements cas.Keys: in one step it compares three things and writes one. What fails before
 // the step is node.NotSent. What fails after it was sent is unknown, and returned as it is.
-func (k keys) Put(ctx context.Context, key string, data []byte, over cas.Value, at cas.Now, mark uint64) (uint64, error) {
+func (k keys) Put(ctx context.Context, key string, data []byte, over cas.Value, at cas.Now, mark uint64) (uint64,
+	error) {
 	if err := ctx.Err(); err != nil {
 		return 0, node.NotSent(err)
 	}
 	k.db.mu.Lock()
 	defer k.db.mu.Unlock()
-	if k.db.values[key].Version != over.Version || k.db.values[cas.MarkKey].Version != mark || fmt.Sprint(k.db.created) != at.Memory {
+	if k.db.values[key].Version != over.Version || k.db.values[cas.MarkKey].Version != mark ||
+		fmt.Sprint(k.db.created) != at.Memory {
 		return 0, cas.ErrConflict
 	}
 	k.db.version++

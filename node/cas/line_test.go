@@ -18,8 +18,10 @@ func TestPauses(t *testing.T) {
 		waited   time.Duration
 		min, max time.Duration
 	}{
-		{0, 0, shortestPause, shortestPause}, {0, time.Second, 100 * time.Millisecond, 200 * time.Millisecond}, {0, time.Minute, longestPause, longestPause},
-		{1, time.Minute, longestPause, longestPause}, {2, time.Minute, idlePause, idlePause}, {1000, 0, 2 * time.Second, idlePause}, {100, 0, 200 * time.Millisecond, 200 * time.Millisecond},
+		{0, 0, shortestPause, shortestPause}, {0, time.Second, 100 * time.Millisecond, 200 * time.Millisecond},
+		{0, time.Minute, longestPause, longestPause},
+		{1, time.Minute, longestPause, longestPause}, {2, time.Minute, idlePause, idlePause},
+		{1000, 0, 2 * time.Second, idlePause}, {100, 0, 200 * time.Millisecond, 200 * time.Millisecond},
 	} {
 		l.waiters = nil
 		l.waits("w", 7, c.ahead)

@@ -21,10 +21,11 @@ func NewQueued(self node.Node, t Teller, c Config) Queued {
 // Listen implements node.Queuer.
 func (n Queued) Listen(ctx context.Context, client string, notify func(waiter string)) error {
 	h := &Hearing{told: make(map[notice]bool)}
-	return n.Fail("listen", engine.Listen(ctx, n.life, client, notify, func(life context.Context, l *engine.Listener) error {
-		if h.listener == nil {
-			h.listener, h.line = l, n.lines.add(client)
-		}
-		return n.teller.Attend(life, h)
-	}), ctx, n.life)
+	return n.Fail("listen", engine.Listen(ctx, n.life, client, notify,
+		func(life context.Context, l *engine.Listener) error {
+			if h.listener == nil {
+				h.listener, h.line = l, n.lines.add(client)
+			}
+			return n.teller.Attend(life, h)
+		}), ctx, n.life)
 }

@@ -231,14 +231,16 @@ func (n *Node) permits(l Loaded, r node.Request) error {
 		return err
 	}
 	if longest := l.Terms.MaxTTL; (r.Op == node.Acquire || r.Op == node.Extend) && longest > 0 && r.TTL > longest {
-		return engine.Misconfiguredf("the group's longest lease is %v, and a longer one, of %v, was asked for", longest, r.TTL)
+		return engine.Misconfiguredf("the group's longest lease is %v, and a longer one, of %v, was asked for", longest,
+			r.TTL)
 	}
 	return n.admission.Serves(l.Server)
 }
 
 // save decides on a record at now, and writes what came out. With only, what is no grant is not
 // written.
-func (n *Node) save(ctx context.Context, stripe int, r node.Request, m remembered, now time.Duration, only bool) (node.Answer, error) {
+func (n *Node) save(ctx context.Context, stripe int, r node.Request, m remembered, now time.Duration,
+	only bool) (node.Answer, error) {
 	var failed error
 	var reachable func(waiter string) bool
 	if n.teller != nil {

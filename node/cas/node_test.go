@@ -43,7 +43,8 @@ func wall() time.Duration { return time.Duration(time.Now().UnixNano()) }
 // join has a node be a new group of its own.
 func join[N node.Node](t testing.TB, n N) N {
 	t.Helper()
-	if err := n.Engine().(node.Rejoiner).Join(node.Group{Nodes: []node.Node{n}, MaxTTL: time.Hour, New: true}); err != nil {
+	if err := n.Engine().(node.Rejoiner).Join(node.Group{Nodes: []node.Node{n}, MaxTTL: time.Hour,
+		New: true}); err != nil {
 		t.Fatal(err)
 	}
 	return n
@@ -80,7 +81,8 @@ func TestAdmission(t *testing.T) {
 				clock := new(fakeClock)
 				clock.Advance(time.Hour)
 				m := newMemory(clock.Now, exact)
-				return nodetest.Admission{Open: func() node.Node { return openPolled(m) }, Wipe: m.wipe, Copy: m.copied, Wait: clock.Advance}
+				return nodetest.Admission{Open: func() node.Node { return openPolled(m) }, Wipe: m.wipe, Copy: m.copied,
+					Wait: clock.Advance}
 			})
 		})
 	}

@@ -89,9 +89,11 @@ func headed(b []byte, head string) ([]byte, error) {
 	case ours && ended && string(number) == strconv.Itoa(format):
 		return b[len(line)+1:], nil
 	case bytes.HasPrefix(line, []byte("fenlock ")):
-		return nil, fmt.Errorf("%w: it has the format %.40q, and this program knows %s%d: use one version of fenlock", node.ErrMisconfigured, line, head, format)
+		return nil, fmt.Errorf("%w: it has the format %.40q, and this program knows %s%d: use one version of fenlock",
+			node.ErrMisconfigured, line, head, format)
 	}
-	return nil, fmt.Errorf("%w: it was written by something that is not fenlock, so that what fenlock had there is lost", node.ErrMisconfigured)
+	return nil, fmt.Errorf("%w: it was written by something that is not fenlock, so that what fenlock had there is lost",
+		node.ErrMisconfigured)
 }
 
 // Check reports whether a record can be read, for those who look at a whole store. The error

@@ -16,8 +16,10 @@ const waiter = "0123456789abcdef0123456789abcdef:7"
 
 func sample() Record {
 	r := Record{Register: 9, Mark: 1 << 60, Told: time.Hour}
-	r.Leases = encodeLeases(map[string]rule.Lease{"a": {Holder: "h", Expires: time.Hour, Origin: 7, Token: 9}, "\x00": {Holder: "\xff"}})
-	r.Queues = encodeQueues(map[string]rule.QueueRecord{"q": {Expires: time.Hour, Waiters: rule.Waiters{{Waiter: "w", Stamp: 5}, {Waiter: "x", Stamp: 1 << 53}}}})
+	r.Leases = encodeLeases(map[string]rule.Lease{"a": {Holder: "h", Expires: time.Hour, Origin: 7, Token: 9},
+		"\x00": {Holder: "\xff"}})
+	r.Queues = encodeQueues(map[string]rule.QueueRecord{"q": {Expires: time.Hour,
+		Waiters: rule.Waiters{{Waiter: "w", Stamp: 5}, {Waiter: "x", Stamp: 1 << 53}}}})
 	r.Notices = encodeNotices([]notice{{time.Second, waiter}, {time.Hour, waiter + " 12 3600000000"}})
 	return r
 }
@@ -32,16 +34,19 @@ func TestRecord(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if got := decodeNotices(sample().Notices); len(got) != 2 || clientOf(got[1].text) != clientOf(waiter) || got[1].at != time.Hour {
+	if got := decodeNotices(sample().Notices); len(got) != 2 || clientOf(got[1].text) != clientOf(waiter) ||
+		got[1].at != time.Hour {
 		t.Errorf("%+v", got)
 	}
 	whole := string(sample().Bytes())
 	for text, says := range map[string]string{
 		"": "not fenlock", "{}": "not fenlock", "fenlock record": "one version", "fenlock record 1": "one version of fenlock",
-		"fenlock record 2\n": "knows fenlock record 1", "fenlock natsnode 2\nxyz": "one version of fenlock", strings.Repeat("x", 1000): "not fenlock",
-		"fenlock record 1\n": "cannot be read", whole[:len(whole)-1]: "cannot be read", whole + "x": "cannot be read",
+		"fenlock record 2\n": "knows fenlock record 1", "fenlock natsnode 2\nxyz": "one version of fenlock",
+		strings.Repeat("x", 1000): "not fenlock",
+		"fenlock record 1\n":      "cannot be read", whole[:len(whole)-1]: "cannot be read", whole + "x": "cannot be read",
 	} {
-		if _, err := ParseRecord([]byte(text)); !errors.Is(err, node.ErrMisconfigured) || !strings.Contains(err.Error(), says) {
+		if _, err := ParseRecord([]byte(text)); !errors.Is(err, node.ErrMisconfigured) ||
+			!strings.Contains(err.Error(), says) {
 			t.Errorf("%.30q: %v; want %q", text, err, says)
 		}
 	}
@@ -78,7 +83,8 @@ func FuzzRecord(f *testing.F) {
 				t.Errorf("%v, %v, %v", queues, again, err)
 			}
 		}
-		if n := decodeNotices(q); len(n) > 0 && !bytes.Equal(encodeNotices(decodeNotices(encodeNotices(n))), encodeNotices(n)) {
+		if n := decodeNotices(q); len(n) > 0 &&
+			!bytes.Equal(encodeNotices(decodeNotices(encodeNotices(n))), encodeNotices(n)) {
 			t.Errorf("%v", n)
 		}
 		loaded := Loaded{Record: Record{Leases: l, Queues: q, Notices: q}, Votes: true}

@@ -61,11 +61,13 @@ func TestReleaseIsOneSave(t *testing.T) {
 	for _, c := range []struct {
 		looks int
 		r     node.Request
-	}{{1, as(node.Extend, r)}, {1, as(node.Confirm, r)}, {0, as(node.Release, r)}, {1, request(node.Acquire, sibling("a"))}} {
+	}{{1, as(node.Extend, r)}, {1, as(node.Confirm, r)}, {0, as(node.Release, r)},
+		{1, request(node.Acquire, sibling("a"))}} {
 		looks, puts := m.looks, m.puts
 		want(t, node.Granted)(n.Do(t.Context(), c.r))
 		if m.looks-looks != c.looks || m.puts-puts != 1 {
-			t.Errorf("%v: the store was looked at %d times, and written to %d times; want %d, 1", c.r.Op, m.looks-looks, m.puts-puts, c.looks)
+			t.Errorf("%v: the store was looked at %d times, and written to %d times; want %d, 1", c.r.Op, m.looks-looks,
+				m.puts-puts, c.looks)
 		}
 	}
 }
@@ -100,7 +102,8 @@ func TestReleaseOvertakesAWrite(t *testing.T) {
 		take(t, n, sibling("a"))
 		m.faults = faults{rand: seeded(1), delayed: 100}
 		r := request(node.Acquire, "a")
-		if a, err := n.Do(t.Context(), r); !errors.Is(err, errFault) || errors.Is(err, node.ErrNotSent) || a != (node.Answer{}) || !strings.Contains(err.Error(), "memory m: acquire") {
+		if a, err := n.Do(t.Context(), r); !errors.Is(err, errFault) || errors.Is(err, node.ErrNotSent) ||
+			a != (node.Answer{}) || !strings.Contains(err.Error(), "memory m: acquire") {
 			t.Fatalf("%+v, %v; want that it is unknown", a, err)
 		}
 		late := m.late
@@ -180,7 +183,8 @@ func TestLeasesOfAnEarlierMarkDoNotCount(t *testing.T) {
 		if l, err := k.loaded(m.values[StripeKey(node.Stripe("a"))], at, was); err == nil {
 			t.Errorf("under the old mark: %+v", l)
 		}
-		if l, err := k.loaded(m.values[StripeKey(node.Stripe("a"))], at, mark{}); err != nil || l.Votes || len(l.Leases) != 0 || l.Register != 71 {
+		if l, err := k.loaded(m.values[StripeKey(node.Stripe("a"))], at, mark{}); err != nil || l.Votes ||
+			len(l.Leases) != 0 || l.Register != 71 {
 			t.Errorf("without a mark: %+v, %v", l, err)
 		}
 	}
@@ -195,8 +199,9 @@ func TestRefused(t *testing.T) {
 	puts := m.puts
 	for says, r := range map[string]node.Request{
 		"longest lease is 1h0m0s": {Op: node.Acquire, Name: "b", Holder: "h", TTL: 2 * time.Hour},
-		"one, of 3h0m0s":          {Op: node.Acquire, Name: sibling("a"), Holder: "h", TTL: 3 * time.Hour}, // on what is remembered
-		"invalid argument":        {Op: node.Acquire, Name: "b", TTL: time.Minute},
+		// on what is remembered
+		"one, of 3h0m0s":   {Op: node.Acquire, Name: sibling("a"), Holder: "h", TTL: 3 * time.Hour},
+		"invalid argument": {Op: node.Acquire, Name: "b", TTL: time.Minute},
 	} {
 		a, err := n.Do(t.Context(), r)
 		if err == nil || !strings.Contains(err.Error(), says) || a != (node.Answer{}) {
@@ -204,7 +209,8 @@ func TestRefused(t *testing.T) {
 		}
 	}
 	n.config.MaxRecord = 10
-	if _, err := n.Do(t.Context(), request(node.Acquire, sibling("a"))); !errors.Is(err, node.ErrNotSent) || !strings.Contains(err.Error(), "at most 10 are kept") {
+	if _, err := n.Do(t.Context(), request(node.Acquire, sibling("a"))); !errors.Is(err, node.ErrNotSent) ||
+		!strings.Contains(err.Error(), "at most 10 are kept") {
 		t.Errorf("a record that is too large: %v", err)
 	}
 	stranger := openPolled(m)
@@ -212,7 +218,8 @@ func TestRefused(t *testing.T) {
 	if err := stranger.Join(node.Group{Nodes: []node.Node{stranger}, MaxTTL: time.Minute}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := stranger.Do(t.Context(), request(node.Acquire, "b")); !errors.Is(err, node.ErrMisconfigured) || !errors.Is(err, node.ErrNotSent) {
+	if _, err := stranger.Do(t.Context(), request(node.Acquire, "b")); !errors.Is(err, node.ErrMisconfigured) ||
+		!errors.Is(err, node.ErrNotSent) {
 		t.Errorf("of another group: %v", err)
 	}
 	if _, err := stranger.Inspect(t.Context(), "a"); !errors.Is(err, node.ErrMisconfigured) {
@@ -220,7 +227,8 @@ func TestRefused(t *testing.T) {
 	}
 	key := StripeKey(node.Stripe("a"))
 	m.values[key] = Value{Data: []byte("{}"), Version: m.values[key].Version + 1}
-	if _, err := n.Do(t.Context(), as(node.Extend, held)); !errors.Is(err, node.ErrMisconfigured) || !strings.Contains(err.Error(), "is lost") {
+	if _, err := n.Do(t.Context(), as(node.Extend, held)); !errors.Is(err, node.ErrMisconfigured) ||
+		!strings.Contains(err.Error(), "is lost") {
 		t.Errorf("written by something else: %v", err)
 	}
 	if m.puts != puts {

@@ -19,7 +19,8 @@ type decision struct {
 
 // decide carries out a request on the record of its stripe at now. Reachable is nil where waiters
 // poll.
-func (l Loaded) decide(stripe int, r node.Request, now time.Duration, reachable func(waiter string) bool) (d decision, err error) {
+func (l Loaded) decide(stripe int, r node.Request, now time.Duration, reachable func(waiter string) bool) (d decision,
+	err error) {
 	store, err := l.store(stripe)
 	if err != nil {
 		return d, err

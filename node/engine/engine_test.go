@@ -98,7 +98,8 @@ func TestTurns(t *testing.T) {
 
 func TestErrors(t *testing.T) {
 	plain := errors.New("it burns")
-	if err := Named("etcd h", "release", Explain(plain, "call someone", true)); !errors.Is(err, node.ErrMisconfigured) || !errors.Is(err, plain) {
+	if err := Named("etcd h", "release", Explain(plain, "call someone", true)); !errors.Is(err, node.ErrMisconfigured) ||
+		!errors.Is(err, plain) {
 		t.Errorf("%v", err)
 	}
 	if Named("etcd h", "release", nil) != nil || Explain(plain, "", false) != plain {
@@ -110,7 +111,8 @@ func TestErrors(t *testing.T) {
 		t.Error("the context is not done")
 	}
 	cancel()
-	if err := Contextual(node.NotSent(plain), ctx); !errors.Is(err, context.Canceled) || !errors.Is(err, plain) || !errors.Is(err, node.ErrNotSent) {
+	if err := Contextual(node.NotSent(plain), ctx); !errors.Is(err, context.Canceled) || !errors.Is(err, plain) ||
+		!errors.Is(err, node.ErrNotSent) {
 		t.Errorf("%v", err)
 	}
 	l.End()

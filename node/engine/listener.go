@@ -42,7 +42,8 @@ type Life interface {
 // tells what it hears, until it fails or its context, the life, is done. Listen
 // returns when the client is reachable, with the error of the first attempt, or with that of ctx;
 // attempts go on after an error. The error matches node.ErrInvalid if the client is no identity.
-func Listen(ctx context.Context, life Life, client string, notify func(notice string), attend func(context.Context, *Listener) error) error {
+func Listen(ctx context.Context, life Life, client string, notify func(notice string),
+	attend func(context.Context, *Listener) error) error {
 	if err := rule.CheckClient(client); err != nil {
 		return err
 	}

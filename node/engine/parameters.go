@@ -28,7 +28,8 @@ var Parameters = []Parameter{
 	{"sslrootcert", []string{"pgnode"}, nil, "a file, as in libpq"},
 	{"sslcert", []string{"pgnode"}, nil, "a file, as in libpq"},
 	{"sslkey", []string{"pgnode"}, nil, "a file, as in libpq"},
-	{"target_session_attrs", []string{"pgnode"}, []string{"any", "read-write", "primary"}, "As in libpq: which of several hosts is meant"},
+	{"target_session_attrs", []string{"pgnode"}, []string{"any", "read-write", "primary"},
+		"As in libpq: which of several hosts is meant"},
 	{"schema", []string{"pgnode"}, nil, "where the tables are, `fenlock` if absent"},
 }
 

@@ -54,7 +54,8 @@ func (f Form) Parse(raw string) (*URL, error) {
 	scheme = strings.ToLower(scheme)
 	known := slices.Concat(f.Schemes, f.Secure, strings.Fields(f.Socket))
 	if !ok || !slices.Contains(known, scheme) {
-		return nil, Invalidf("the node's URL has no scheme that is known (%s): the form is %s", strings.Join(known, ", "), f.Example)
+		return nil, Invalidf("the node's URL has no scheme that is known (%s): the form is %s", strings.Join(known, ", "),
+			f.Example)
 	}
 	// Package url knows no list of hosts: each is read as a URL of its own.
 	hosts, tail := rest, ""
@@ -260,5 +261,6 @@ func (u *URL) Invalidf(format string, args ...any) error {
 // IsMember reports whether the clients of a group can call a node so: stores record the
 // names of a group's nodes, separated by spaces.
 func IsMember(name string) bool {
-	return name != "" && name != admit.AnyMembers && !strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r == 0x7f })
+	return name != "" && name != admit.AnyMembers &&
+		!strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r == 0x7f })
 }

@@ -14,10 +14,14 @@ import (
 )
 
 var (
-	several = Form{Engine: "etcdnode", Example: "etcd://user:password@host", Schemes: []string{"etcd"}, Secure: []string{"etcds"}, Port: "2379", Several: true}
-	single  = Form{Engine: "mysqlnode", Example: "mysql://user:password@host", Schemes: []string{"mysql", "mariadb"}, Port: "3306"}
-	bare    = Form{Engine: "pgnode", Example: "postgres://user:password@host", Schemes: []string{"postgres"}, Several: true}
-	socket  = Form{Engine: "valkeynode", Example: "valkey://host", Schemes: []string{"valkey"}, Secure: []string{"valkeys"}, Socket: "unix", Port: "6379"}
+	several = Form{Engine: "etcdnode", Example: "etcd://user:password@host", Schemes: []string{"etcd"},
+		Secure: []string{"etcds"}, Port: "2379", Several: true}
+	single = Form{Engine: "mysqlnode", Example: "mysql://user:password@host", Schemes: []string{"mysql", "mariadb"},
+		Port: "3306"}
+	bare = Form{Engine: "pgnode", Example: "postgres://user:password@host", Schemes: []string{"postgres"},
+		Several: true}
+	socket = Form{Engine: "valkeynode", Example: "valkey://host", Schemes: []string{"valkey"},
+		Secure: []string{"valkeys"}, Socket: "unix", Port: "6379"}
 )
 
 func TestParse(t *testing.T) {
@@ -41,7 +45,8 @@ func TestParse(t *testing.T) {
 			continue
 		}
 		password, err := u.Password()
-		if strings.Join(u.Hosts, " ") != c.hosts || u.Path != c.path || u.User != c.user || password != c.pass || err != nil || u.Name != c.nme || u.TLS != strings.HasPrefix(c.raw, "etcds") {
+		if strings.Join(u.Hosts, " ") != c.hosts || u.Path != c.path || u.User != c.user || password != c.pass ||
+			err != nil || u.Name != c.nme || u.TLS != strings.HasPrefix(c.raw, "etcds") {
 			t.Errorf("%s: %+v, %q, %v", c.raw, u, password, err)
 		}
 	}
@@ -54,21 +59,32 @@ func TestParseRefuses(t *testing.T) {
 		raw, says string
 	}{
 		{several, "", "no scheme"}, {several, "etcd:h", "no scheme"}, {several, "secret://u:secret@h", "(etcd, etcds)"},
-		{several, "etcd://u:sec/ret@h", "cannot be parsed"}, {several, "etcd://u:sec?ret@h", "cannot be parsed"}, {several, "etcd://u:secret%zz@h", "cannot be parsed"},
-		{several, "etcd://", "no host"}, {several, "etcd://h,", "no host"}, {several, "etcd://:1", "no host"}, {several, "etcd://fe80::1", "without brackets"}, {bare, "postgres://::1:7/d", "without brackets"}, {several, "etcd://h,H", "H:2379 twice"}, {several, "etcd://u:secret@h,h:2379", "h:2379 twice"},
-		{several, "etcd://h:secret", "cannot be parsed"}, {several, "etcd://h:0", "port"}, {several, "etcd://h:65536", "port"},
-		{several, "etcd://u:secret@h#secret", "etcd://h:2379: there is a fragment"}, {several, "etcd://h#", "fragment"}, {several, "etcd://u:secret@h?%zz", "parameters cannot be parsed"},
-		{several, "etcd://h?tls=on", "no parameter \"tls\": known are name, passwordfile, ca, cert, key, servername"}, {several, "etcd://h?name=a&name=b", "name is there twice"}, {several, "etcd://h?name=", "name is empty"},
-		{several, "etcd://h?name=a%20b", "has spaces"}, {several, "etcd://h?name=*", "is *"}, {several, "etcd://h?name=a+b", "has spaces"},
-		{several, "etcd://u:secret@h?passwordfile=/x", "one is enough"}, {several, "etcd://u@h?passwordfile=/no/such", "passwordfile: /no/such does not exist"},
-		{several, "etcd://h?ca=x", "the scheme is etcds"}, {several, "etcds://h?ca=/no/such", "ca: open /no/such"}, {several, "etcds://h?cert=x", "go together"}, {several, "etcds://h?cert=/no/c&key=/no/k", "/no/c"},
+		{several, "etcd://u:sec/ret@h", "cannot be parsed"}, {several, "etcd://u:sec?ret@h", "cannot be parsed"},
+		{several, "etcd://u:secret%zz@h", "cannot be parsed"},
+		{several, "etcd://", "no host"}, {several, "etcd://h,", "no host"}, {several, "etcd://:1", "no host"},
+		{several, "etcd://fe80::1", "without brackets"}, {bare, "postgres://::1:7/d", "without brackets"},
+		{several, "etcd://h,H", "H:2379 twice"}, {several, "etcd://u:secret@h,h:2379", "h:2379 twice"},
+		{several, "etcd://h:secret", "cannot be parsed"}, {several, "etcd://h:0", "port"},
+		{several, "etcd://h:65536", "port"},
+		{several, "etcd://u:secret@h#secret", "etcd://h:2379: there is a fragment"}, {several, "etcd://h#", "fragment"},
+		{several, "etcd://u:secret@h?%zz", "parameters cannot be parsed"},
+		{several, "etcd://h?tls=on", "no parameter \"tls\": known are name, passwordfile, ca, cert, key, servername"},
+		{several, "etcd://h?name=a&name=b", "name is there twice"}, {several, "etcd://h?name=", "name is empty"},
+		{several, "etcd://h?name=a%20b", "has spaces"}, {several, "etcd://h?name=*", "is *"},
+		{several, "etcd://h?name=a+b", "has spaces"},
+		{several, "etcd://u:secret@h?passwordfile=/x", "one is enough"},
+		{several, "etcd://u@h?passwordfile=/no/such", "passwordfile: /no/such does not exist"},
+		{several, "etcd://h?ca=x", "the scheme is etcds"}, {several, "etcds://h?ca=/no/such", "ca: open /no/such"},
+		{several, "etcds://h?cert=x", "go together"}, {several, "etcds://h?cert=/no/c&key=/no/k", "/no/c"},
 		{several, "etcds://h?ca=" + os.Args[0], "no certificate"},
 		{single, "mysql://a,b/d", "comma"}, {single, "mysql://h/d?tls=secret", "tls is one of on, off"},
-		{single, "mysql://h/d?password=x&secret2=", "known are"}, {single, "mysql://h/d?secret2", "not known: known are"}, {single, "mysql://h/d?tsl=secret", "no parameter \"tsl\""},
+		{single, "mysql://h/d?password=x&secret2=", "known are"}, {single, "mysql://h/d?secret2", "not known: known are"},
+		{single, "mysql://h/d?tsl=secret", "no parameter \"tsl\""},
 		{socket, "unix://h/run/x", "unix:///path"}, {socket, "unix://", "unix:///path"},
 	} {
 		u, err := c.form.Parse(c.raw)
-		if u != nil || !errors.Is(err, node.ErrInvalid) || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "secret") || strings.Contains(err.Error(), "sec/") {
+		if u != nil || !errors.Is(err, node.ErrInvalid) || !strings.Contains(err.Error(), c.says) ||
+			strings.Contains(err.Error(), "secret") || strings.Contains(err.Error(), "sec/") {
 			t.Errorf("%s: %+v, %v; want %q", c.raw, u, err, c.says)
 		}
 	}
@@ -101,7 +117,8 @@ func TestFilesAreReadAnew(t *testing.T) {
 
 func TestLocal(t *testing.T) {
 	for raw, want := range map[string]bool{
-		"postgres://localhost/d": true, "postgres://localhost:5432,127.0.0.1:1/d": true, "postgres://[::1]:5/d": true, "postgres://[::1]/d": true,
+		"postgres://localhost/d": true, "postgres://localhost:5432,127.0.0.1:1/d": true, "postgres://[::1]:5/d": true,
+		"postgres://[::1]/d":        true,
 		"postgres://localhost,db/d": false, "postgres://db:5432/d": false,
 	} {
 		u, err := bare.Parse(raw)
@@ -125,7 +142,8 @@ func TestParametersInDocuments(t *testing.T) {
 		}
 		have = append(have, strings.TrimSpace(line))
 	}
-	names := map[string]string{"valkeynode": "Valkey, Redis", "pgnode": "PostgreSQL", "mysqlnode": "MySQL, MariaDB", "etcdnode": "etcd"}
+	names := map[string]string{"valkeynode": "Valkey, Redis", "pgnode": "PostgreSQL", "mysqlnode": "MySQL, MariaDB",
+		"etcdnode": "etcd"}
 	var want []string
 	for _, p := range Parameters {
 		engines := "all but files"
@@ -149,7 +167,8 @@ func TestParametersInDocuments(t *testing.T) {
 
 // FuzzParse reads whatever URL a person could write, with a password that was not escaped.
 func FuzzParse(f *testing.F) {
-	for _, s := range []string{"etcd://h1,h2/p", "etcds://u:p@h?name=n", "etcd://u:p@h#f", "unix:///x", "etcd://[fe80::1%25eth0]:1"} {
+	for _, s := range []string{"etcd://h1,h2/p", "etcds://u:p@h?name=n", "etcd://u:p@h#f", "unix:///x",
+		"etcd://[fe80::1%25eth0]:1"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, raw string) {

@@ -24,7 +24,8 @@ func (n *Node) Registers(ctx context.Context) (r node.Registers, err error) {
 		if err != nil {
 			return err
 		}
-		a, err := n.read(ctx, clientv3.OpGet(n.keys.meta(), clientv3.WithKeysOnly()), clientv3.OpGet(n.keys.registers(), clientv3.WithPrefix()))
+		a, err := n.read(ctx, clientv3.OpGet(n.keys.meta(), clientv3.WithKeysOnly()),
+			clientv3.OpGet(n.keys.registers(), clientv3.WithPrefix()))
 		if err != nil {
 			return err
 		}

@@ -108,7 +108,9 @@ func (v *voting) look(ctx context.Context) (l *looked, f admit.Facts, err error)
 		return l, f, err
 	}
 	if l.meta.mark != nil && l.notice.mark != nil {
-		return l, f, engine.Misconfiguredf("the store says that it was admitted, and that it is out: one of the keys %s and %s was written by hand", l.meta.key, l.notice.key)
+		return l, f, engine.Misconfiguredf(
+			"the store says that it was admitted, and that it is out: one of the keys %s and %s was written by hand", l.meta.key,
+			l.notice.key)
 	}
 	if kvs := got[2].Kvs; len(kvs) > 0 {
 		if err := decode(n.keys.seen(), kvs[0].Value, &l.seen); err != nil {
@@ -270,12 +272,14 @@ func (v *voting) Mark(ctx context.Context, f admit.Facts, own admit.Terms, empty
 	if l.meta.mark != nil || l.notice.mark == nil || n.dials.Load() != l.dials {
 		return false, nil
 	}
-	m := mark{Format: format, Cluster: l.cluster, Memory: l.notice.Memory, Index: l.index, Term: l.term, Stamped: true, Empty: empty}
+	m := mark{Format: format, Cluster: l.cluster, Memory: l.notice.Memory, Index: l.index, Term: l.term, Stamped: true,
+		Empty: empty}
 	if f.Terms.Members == admit.AnyMembers {
 		own.Members = f.Terms.Members
 	}
 	m.record(own)
-	at, err := v.change(ctx, l, n.keys.meta(), m, clientv3.OpDelete(n.keys.notice()), clientv3.OpDelete(n.keys.quarantine()))
+	at, err := v.change(ctx, l, n.keys.meta(), m, clientv3.OpDelete(n.keys.notice()),
+		clientv3.OpDelete(n.keys.quarantine()))
 	if err != nil || at == 0 {
 		return false, err
 	}

@@ -59,7 +59,9 @@ func TestQuarantine(t *testing.T) {
 	began := time.Now()
 	var a node.Answer
 	eventually(t, func() (err error) {
-		if a, err = n.Do(within(t, time.Second), r); err == nil && a.Status == node.Rejoining && (a.Absence.Cause != node.Unused || a.Absence.Wait <= 0 || a.Absence.Wait > admit.Quarantine(maxTTL)) && a.Absence.Cause != node.UnderWay {
+		if a, err = n.Do(within(t, time.Second), r); err == nil && a.Status == node.Rejoining &&
+			(a.Absence.Cause != node.Unused || a.Absence.Wait <= 0 || a.Absence.Wait > admit.Quarantine(maxTTL)) &&
+			a.Absence.Cause != node.UnderWay {
 			t.Errorf("out: %+v", a.Absence)
 		}
 		if err == nil && a.Status != node.Granted {
@@ -85,15 +87,18 @@ func TestClientsAgreeOnMaxTTL(t *testing.T) {
 	join(t, n, time.Minute, true)
 	for range 3 {
 		a, err := n.Do(t.Context(), request(node.Acquire, "a", "1", time.Second))
-		if !errors.Is(err, node.ErrMisconfigured) || !strings.Contains(err.Error(), "30s") || !strings.Contains(err.Error(), "1m0s") {
+		if !errors.Is(err, node.ErrMisconfigured) || !strings.Contains(err.Error(), "30s") ||
+			!strings.Contains(err.Error(), "1m0s") {
 			t.Errorf("%+v, %v; want ErrMisconfigured with both", a, err)
 		}
 	}
 	grouped, more := unjoined(t, url), memnode.New("m")
-	if err := grouped.Join(node.Group{Nodes: []node.Node{grouped, more, memnode.New("o")}, MaxTTL: 30 * time.Second}); err != nil {
+	if err := grouped.Join(node.Group{Nodes: []node.Node{grouped, more, memnode.New("o")},
+		MaxTTL: 30 * time.Second}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := grouped.Do(t.Context(), request(node.Acquire, "a", "1", time.Second)); !errors.Is(err, node.ErrMisconfigured) || !strings.Contains(err.Error(), "belongs to another group") {
+	if _, err := grouped.Do(t.Context(), request(node.Acquire, "a", "1", time.Second)); !errors.Is(err,
+		node.ErrMisconfigured) || !strings.Contains(err.Error(), "belongs to another group") {
 		t.Errorf("in a group of three: %v; want ErrMisconfigured", err)
 	}
 }
@@ -105,7 +110,8 @@ func TestOneClusterIsOneNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.Do(t.Context(), request(node.Acquire, "a", "1", time.Second))
-	if _, err := b.Do(t.Context(), request(node.Acquire, "a", "1", time.Second)); !errors.Is(err, node.ErrMisconfigured) || !strings.Contains(err.Error(), "same server") {
+	if _, err := b.Do(t.Context(), request(node.Acquire, "a", "1", time.Second)); !errors.Is(err, node.ErrMisconfigured) ||
+		!strings.Contains(err.Error(), "same server") {
 		t.Errorf("%v; want ErrMisconfigured", err)
 	}
 }
@@ -144,7 +150,8 @@ func TestDeletedMark(t *testing.T) {
 	held := request(node.Acquire, "b", "1", time.Minute)
 	low := must(t, n, held, node.Granted).Register
 	c := raw(t, e)
-	for _, r := range []node.Request{as(node.Extend, held), request(node.Acquire, "a", "2", time.Second), as(node.Confirm, held), as(node.ForceRelease, held)} {
+	for _, r := range []node.Request{as(node.Extend, held), request(node.Acquire, "a", "2", time.Second),
+		as(node.Confirm, held), as(node.ForceRelease, held)} {
 		if _, err := c.Delete(t.Context(), etcdnode.DefaultPrefix+"meta"); err != nil {
 			t.Fatal(err)
 		}
@@ -237,7 +244,8 @@ func TestSetBack(t *testing.T) {
 	var said string
 	leases := func() []string { return beginning(keysOf(t, raw(t, e), etcdnode.DefaultPrefix), "lease/") }
 	// As a client does whose answer is lost, or that has not heard of later revisions.
-	if _, err := raw(t, e).Put(t.Context(), etcdnode.DefaultPrefix+"lease/another", strings.TrimPrefix(leases()[0], "lease/stray ")); err != nil {
+	if _, err := raw(t, e).Put(t.Context(), etcdnode.DefaultPrefix+"lease/another",
+		strings.TrimPrefix(leases()[0], "lease/stray ")); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, func() error {

@@ -19,13 +19,15 @@ import (
 // expired. With less, or with a wrong password, it is told what is missing.
 func TestLeastPrivilege(t *testing.T) {
 	t.Parallel()
-	e := testserver.StartEtcd(t, 1, "--auth-token-ttl", "5") // less, and a busy machine meets one that has just expired twice in a row
+	// less, and a busy machine meets one that has just expired twice in a row
+	e := testserver.StartEtcd(t, 1, "--auth-token-ttl", "5")
 	c := raw(t, e)
 	ctx := t.Context()
 	var errs []error
 	do := func(_ any, err error) { errs = append(errs, err) }
 	do(c.RoleAdd(ctx, "fenlock"))
-	do(c.RoleGrantPermission(ctx, "fenlock", "/fenlock/", clientv3.GetPrefixRangeEnd("/fenlock/"), clientv3.PermissionType(clientv3.PermReadWrite)))
+	do(c.RoleGrantPermission(ctx, "fenlock", "/fenlock/", clientv3.GetPrefixRangeEnd("/fenlock/"),
+		clientv3.PermissionType(clientv3.PermReadWrite)))
 	do(c.UserAdd(ctx, "locks", "p@ss/word"))
 	do(c.UserGrantRole(ctx, "locks", "fenlock"))
 	do(c.UserAdd(ctx, "root", "root"))
@@ -100,7 +102,8 @@ func TestNoSpace(t *testing.T) {
 	if err == nil || errors.Is(err, node.ErrMisconfigured) || !strings.Contains(err.Error(), "the database is full") {
 		t.Errorf("%v; want an error that says what to do", err)
 	}
-	if errors.Is(err, node.ErrNotSent) && !strings.Contains(err.Error(), "asking for an etcd lease") { // which a slow machine does before
+	// which a slow machine does before
+	if errors.Is(err, node.ErrNotSent) && !strings.Contains(err.Error(), "asking for an etcd lease") {
 		t.Errorf("%v: it may have been carried out, as the last one before the database was full", err)
 	}
 	must(t, n, as(node.Release, held), node.Granted) // what only deletes is carried out

@@ -88,7 +88,8 @@ func (q question) ops() []clientv3.Op {
 
 func (q question) headsOp() clientv3.Op {
 	return clientv3.OpGet(q.keys.queue(q.name), clientv3.WithRange(q.keys.queueEnd(q.name)),
-		clientv3.WithSort(clientv3.SortByKey, clientv3.SortAscend), clientv3.WithLimit(int64(q.heads)), clientv3.WithKeysOnly())
+		clientv3.WithSort(clientv3.SortByKey, clientv3.SortAscend), clientv3.WithLimit(int64(q.heads)),
+		clientv3.WithKeysOnly())
 }
 
 // believe reads the answers to the question.

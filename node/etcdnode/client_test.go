@@ -72,13 +72,15 @@ func TestExamine(t *testing.T) {
 	n := open(t, "etcd://"+e.Addrs())
 	look := node.Look{MaxTTL: 30 * time.Second, Thorough: true}
 	got, err := n.Examine(within(t, 20*time.Second), look)
-	if err != nil || got.Admitted || got.Wait != 30*time.Second+302*time.Millisecond || !got.Rebuild || !strings.Contains(got.Why, "new to it") {
+	if err != nil || got.Admitted || got.Wait != 30*time.Second+302*time.Millisecond || !got.Rebuild ||
+		!strings.Contains(got.Why, "new to it") {
 		t.Errorf("never used: %+v, %v", got, err)
 	}
 	await(t, n)
 	must(t, n, request(node.Acquire, "a", "1", time.Minute), node.Granted)
 	got, err = n.Examine(within(t, 20*time.Second), look)
-	if err != nil || !got.Admitted || got.Product != "etcd" || !strings.HasPrefix(got.Version, "3.") || got.Server == "" || got.Memory == "" || got.RoundTrip <= 0 || got.MaxTTL != 30*time.Second {
+	if err != nil || !got.Admitted || got.Product != "etcd" || !strings.HasPrefix(got.Version, "3.") || got.Server == "" ||
+		got.Memory == "" || got.RoundTrip <= 0 || got.MaxTTL != 30*time.Second {
 		t.Errorf("in use: %+v, %v", got, err)
 	}
 	checks := func() (all []string) {
@@ -106,7 +108,8 @@ func TestExamine(t *testing.T) {
 	for _, m := range e.Members {
 		m.Kill()
 	}
-	if got, err = n.Examine(within(t, 2*time.Second), look); err == nil || len(got.Findings) == 0 || !strings.Contains(err.Error(), e.Members[0].Addr()) {
+	if got, err = n.Examine(within(t, 2*time.Second), look); err == nil || len(got.Findings) == 0 ||
+		!strings.Contains(err.Error(), e.Members[0].Addr()) {
 		t.Errorf("with nobody there: %+v, %v", got, err)
 	}
 	t.Log(err)

@@ -29,7 +29,8 @@ func TestMemberThatIsAnotherCluster(t *testing.T) {
 		if err == nil && a.Status == node.Held {
 			continue
 		}
-		if !errors.Is(err, node.ErrMisconfigured) || !strings.Contains(err.Error(), "another cluster") || !strings.Contains(err.Error(), e.Addrs()) {
+		if !errors.Is(err, node.ErrMisconfigured) || !strings.Contains(err.Error(), "another cluster") ||
+			!strings.Contains(err.Error(), e.Addrs()) {
 			t.Errorf("%+v, %v; want ErrMisconfigured", a, err)
 		}
 		if written := keysOf(t, c, etcdnode.DefaultPrefix); len(written) != 0 {
@@ -60,7 +61,8 @@ func TestBackFromAnotherCluster(t *testing.T) {
 	p.Retarget(first.Members[0].Addr())
 	became(t, n, as(node.Extend, held), node.Granted)
 	after := keysOf(t, raw(t, first), etcdnode.DefaultPrefix)
-	if meta := func(s string) bool { return strings.HasPrefix(s, "meta ") }; before[slices.IndexFunc(before, meta)] != after[slices.IndexFunc(after, meta)] {
+	if meta := func(s string) bool { return strings.HasPrefix(s, "meta ") }; before[slices.IndexFunc(before,
+		meta)] != after[slices.IndexFunc(after, meta)] {
 		t.Errorf("%q became %q", before, after)
 	}
 }

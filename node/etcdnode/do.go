@@ -230,7 +230,8 @@ type served struct {
 // serve has the rules decide.
 func (o *operation) serve(ctx context.Context, b belief) (*served, error) {
 	now := o.clock.now()
-	s := &served{before: b.entry(now, o.held.seenFor), queue: &queue{keys: o.keys, name: o.r.Name, asker: o.asker, b: b.queue}}
+	s := &served{before: b.entry(now, o.held.seenFor),
+		queue: &queue{keys: o.keys, name: o.r.Name, asker: o.asker, b: b.queue}}
 	s.after = s.before
 	s.answer, s.waiter = rule.Serve(&s.after, s.queue, now, o.r)
 	s.answer.Remaining = s.answer.Remaining.Truncate(time.Millisecond)

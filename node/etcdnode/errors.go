@@ -29,21 +29,26 @@ type verdict struct {
 
 // verdicts of what a server says. The codes of gRPC are too coarse.
 var verdicts = []verdict{
-	{rpctypes.ErrGRPCPermissionDenied, "the user lacks the role: readwrite on the node's prefix, docs/etcd.md has the commands", true, true},
+	{rpctypes.ErrGRPCPermissionDenied,
+		"the user lacks the role: readwrite on the node's prefix, docs/etcd.md has the commands", true, true},
 	{rpctypes.ErrGRPCUserEmpty, "the cluster wants a user: etcd://user:password@host", true, true},
 	{rpctypes.ErrGRPCAuthFailed, "user or password is wrong", true, true},
 	{rpctypes.ErrGRPCUserNotFound, "user or password is wrong", true, true},
-	{rpctypes.ErrGRPCAuthNotEnabled, "the cluster has no authentication: leave user and password out of the URL", true, true},
-	{rpctypes.ErrGRPCInvalidAuthToken, "the token has expired, or the cluster has forgotten it; a new token is requested", false, true},
+	{rpctypes.ErrGRPCAuthNotEnabled, "the cluster has no authentication: leave user and password out of the URL", true,
+		true},
+	{rpctypes.ErrGRPCInvalidAuthToken, "the token has expired, or the cluster has forgotten it; a new token is requested",
+		false, true},
 	{rpctypes.ErrGRPCAuthOldRevision, "users or roles have just been changed; it is tried again", false, true},
 	// A member that finds the database full in the middle carries the transaction out and then says
 	// so.
 	{rpctypes.ErrGRPCNoSpace, "the database is full: compact and defragment it, raise --quota-backend-bytes, then etcdctl alarm disarm; held locks cannot be extended until then", false, false},
 	{rpctypes.ErrGRPCCorrupt, "a member's data is corrupt: see etcd's documentation on data corruption; do not use the cluster until it is mended", true, true},
-	{rpctypes.ErrTooManyRequests, "etcd is overloaded: it has more than 5,000 requests that wait for the disk", false, true},
+	{rpctypes.ErrTooManyRequests, "etcd is overloaded: it has more than 5,000 requests that wait for the disk", false,
+		true},
 	{rpctypes.ErrGRPCRequestTooLarge, "the request is larger than --max-request-bytes: a shorter name helps", true, true},
 	{rpctypes.ErrGRPCTooManyOps, "--max-txn-ops is too small: fenlock needs etcd's default of 128", true, true},
-	{rpctypes.ErrGRPCNotSupportedForLearner, "the URL names a learner: promote it (etcdctl member promote), or name voting members only", true, true},
+	{rpctypes.ErrGRPCNotSupportedForLearner,
+		"the URL names a learner: promote it (etcdctl member promote), or name voting members only", true, true},
 	{rpctypes.ErrGRPCNoLeader, "the cluster has no leader: fewer than a majority of its members run, or they cannot reach each other", false, false},
 	{rpctypes.ErrGRPCTimeout, "etcd has not carried it out in time: a slow disk, or no majority", false, false},
 	{rpctypes.ErrGRPCTimeoutDueToLeaderFail, "the leader was lost meanwhile", false, false},
@@ -58,16 +63,21 @@ var reasons = []struct {
 	says, advice string
 	mend         bool // waiting does not help
 }{
-	{"x509: certificate signed by unknown authority", "the parameter ca names the file with the certificates that are trusted", true},
+	{"x509: certificate signed by unknown authority",
+		"the parameter ca names the file with the certificates that are trusted", true},
 	{"x509: ", "the certificate of the member is for another host, or has expired; the parameter servername says for whom it is", true},
-	{"first record does not look like a TLS handshake", "the member does not speak TLS: etcd:// instead of etcds://", true},
+	{"first record does not look like a TLS handshake", "the member does not speak TLS: etcd:// instead of etcds://",
+		true},
 	{"tls: certificate required", "the member wants a client's certificate: the parameters cert and key", true},
 	{"tls: bad certificate", "the member refuses the client's certificate", true},
 	// A member that is being stopped says so as well.
-	{"authentication handshake failed: EOF", "does the member speak TLS? Without, it is etcd:// instead of etcds://", false},
-	{"authentication handshake failed: connection reset by peer", "does the member speak TLS? Without, it is etcd:// instead of etcds://", false},
+	{"authentication handshake failed: EOF", "does the member speak TLS? Without, it is etcd:// instead of etcds://",
+		false},
+	{"authentication handshake failed: connection reset by peer",
+		"does the member speak TLS? Without, it is etcd:// instead of etcds://", false},
 	{"error reading server preface: EOF", "does the member want TLS? Then it is etcds:// instead of etcd://", false},
-	{"error reading server preface: connection reset by peer", "does the member want TLS? Then it is etcds:// instead of etcd://", false}, // the same, by chance
+	{"error reading server preface: connection reset by peer",
+		"does the member want TLS? Then it is etcds:// instead of etcd://", false}, // the same, by chance
 }
 
 // judge returns what is known of an error.

@@ -31,7 +31,8 @@ func (n *Node) Examine(ctx context.Context, look node.Look) (node.Examination, e
 		if errors.Is(err, node.ErrMisconfigured) {
 			severity = node.Error
 		}
-		e.Findings = append([]node.Finding{node.Found("usable", severity, "The cluster cannot be used: %v.", err)}, e.Findings...)
+		e.Findings = append([]node.Finding{node.Found("usable", severity, "The cluster cannot be used: %v.", err)},
+			e.Findings...)
 	}
 	return e, n.errorf("examine", err)
 }
@@ -83,11 +84,13 @@ func (n *Node) ownFindings() (found []node.Finding) {
 		return nil
 	}
 	if n.user == "" && !n.tls {
-		found = append(found, node.Found("access", node.Warning, "There is no authentication: any client that reaches the cluster can release locks and make up tokens.").
+		found = append(found, node.Found("access", node.Warning,
+			"There is no authentication: any client that reaches the cluster can release locks and make up tokens.").
 			Do("Enable it, with a role that has the prefix only (docs/etcd.md), or client certificates."))
 	}
 	if n.user != "" && !n.tls {
-		found = append(found, node.Found("tls", node.Warning, "The password goes over the network in clear.").Do("Use etcds:// and certificates."))
+		found = append(found, node.Found("tls", node.Warning,
+			"The password goes over the network in clear.").Do("Use etcds:// and certificates."))
 	}
 	return found
 }
@@ -98,12 +101,15 @@ const fullFrom = 0.8
 // memberFindings are about the cluster and the members that the URL names.
 func (n *Node) memberFindings(ctx context.Context, s *clientv3.StatusResponse) (found []node.Finding) {
 	if quota := s.DbSizeQuota; quota > 0 && float64(s.DbSize) > fullFrom*float64(quota) {
-		found = append(found, node.Found("database-size", node.Warning, "The database has %d of at most %d MiB. When it is full, no lock can be taken or extended.", s.DbSize>>20, quota>>20).
+		found = append(found, node.Found("database-size", node.Warning,
+			"The database has %d of at most %d MiB. When it is full, no lock can be taken or extended.", s.DbSize>>20,
+			quota>>20).
 			Do("Compact and defragment it (etcdctl compact, defrag), or raise --quota-backend-bytes."))
 	}
 	for _, problem := range s.Errors {
 		found = append(found, node.Found("alarm", node.Error, "The cluster reports: %s.", problem).
-			Do("etcdctl alarm list says which member; NOSPACE: compact, defragment, etcdctl alarm disarm; CORRUPT: docs of etcd."))
+			Do(
+				"etcdctl alarm list says which member; NOSPACE: compact, defragment, etcdctl alarm disarm; CORRUPT: docs of etcd."))
 	}
 	m, _ := n.pool.now()
 	c, err := m.open(ctx)
@@ -138,9 +144,11 @@ func countFindings(members []*pb.Member) (found []node.Finding) {
 	}
 	switch {
 	case voting == 1:
-		found = append(found, node.Found("members", node.Note, "The cluster has one member: when its machine is down, no lock can be taken or extended."))
+		found = append(found, node.Found("members", node.Note,
+			"The cluster has one member: when its machine is down, no lock can be taken or extended."))
 	case voting%2 == 0:
-		found = append(found, node.Found("members", node.Note, "The cluster has %d members: with %d it would survive as many failures.", voting, voting-1))
+		found = append(found, node.Found("members", node.Note,
+			"The cluster has %d members: with %d it would survive as many failures.", voting, voting-1))
 	}
 	return found
 }
@@ -179,8 +187,10 @@ func (n *Node) thoroughly(ctx context.Context, e *node.Examination) error {
 				damaged(fmt.Sprintf("The lease of %.100q is damaged", strings.ToValidUTF8(name, "?")), errForeign)
 			}
 			if kv.Lease == 0 {
-				e.Findings = append(e.Findings, node.Found("endless", node.Error, "The lease of %.100q is attached to no etcd lease: it never ends.", strings.ToValidUTF8(name, "?")).
-					Do("fenlock release %.100q", strings.ToValidUTF8(name, "?")))
+				e.Findings = append(e.Findings,
+					node.Found("endless", node.Error, "The lease of %.100q is attached to no etcd lease: it never ends.",
+						strings.ToValidUTF8(name, "?")).
+						Do("fenlock release %.100q", strings.ToValidUTF8(name, "?")))
 			}
 		}
 		if !page.More {

@@ -91,11 +91,13 @@ func TestHangingMember(t *testing.T) {
 	for i, m := range e.Members {
 		m.Pause()
 		ctx := within(t, 300*time.Millisecond)
-		if _, err := n.Do(ctx, request(node.Acquire, fmt.Sprint("hang", i), "1", time.Minute)); err != nil && ctx.Err() == nil && !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := n.Do(ctx, request(node.Acquire, fmt.Sprint("hang", i), "1", time.Minute)); err != nil &&
+			ctx.Err() == nil && !errors.Is(err, context.DeadlineExceeded) {
 			t.Logf("while member %d hangs: %v", i, err)
 		}
 		eventually(t, func() error {
-			_, err := n.Do(within(t, time.Second), request(node.Acquire, fmt.Sprint("b", i, time.Now().UnixNano()), "1", time.Second))
+			_, err := n.Do(within(t, time.Second),
+				request(node.Acquire, fmt.Sprint("b", i, time.Now().UnixNano()), "1", time.Second))
 			return err
 		})
 		m.Resume()
@@ -114,7 +116,8 @@ func TestNoMajority(t *testing.T) {
 	for _, m := range e.Members[:2] {
 		m.Pause()
 	}
-	for _, r := range []node.Request{request(node.Acquire, "b", "2", time.Minute), as(node.Extend, held), as(node.Confirm, held)} {
+	for _, r := range []node.Request{request(node.Acquire, "b", "2", time.Minute), as(node.Extend, held),
+		as(node.Confirm, held)} {
 		if a, err := n.Do(within(t, time.Second), r); err == nil || !strings.Contains(err.Error(), e.Members[0].Addr()) {
 			t.Errorf("%v without a majority: %+v, %v", r.Op, a, err)
 		}
@@ -320,7 +323,8 @@ func TestProcessThatIsKilled(t *testing.T) {
 		}
 		return err
 	})
-	t.Logf("the lock of a killed process, with a TTL of 2 s, was free after %v", time.Since(killed).Round(time.Millisecond))
+	t.Logf("the lock of a killed process, with a TTL of 2 s, was free after %v",
+		time.Since(killed).Round(time.Millisecond))
 	eventually(t, func() error {
 		if _, all, err := n.Waiting(t.Context(), "behind", 1); err != nil || all != 0 {
 			return fmt.Errorf("%d wait, %w", all, err)

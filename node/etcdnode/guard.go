@@ -46,7 +46,8 @@ func NewGuard(client *clientv3.Client) (*Guard, error) {
 // Any other error leaves it open whether they were carried out, unless it matches
 // fence.ErrInvalidToken or node.ErrInvalid. To call Do again with the same token is safe if
 // the operations may be carried out twice.
-func (g *Guard) Do(ctx context.Context, resource string, token fence.Token, ops ...clientv3.Op) ([]clientv3.OpResponse, error) {
+func (g *Guard) Do(ctx context.Context, resource string, token fence.Token, ops ...clientv3.Op) ([]clientv3.OpResponse,
+	error) {
 	if !token.Valid() {
 		return nil, fmt.Errorf("%w: %d", fence.ErrInvalidToken, uint64(token))
 	}
@@ -100,7 +101,9 @@ func (g *Guard) Do(ctx context.Context, resource string, token fence.Token, ops 
 	}
 	newest, err := parseRegister(kvs[0].Value)
 	if err != nil || newest <= token {
-		return nil, fmt.Errorf("etcd guard: the key %q has no token: it was changed by hand, and every write is refused until it is removed", record)
+		return nil, fmt.Errorf(
+			"etcd guard: the key %q has no token: it was changed by hand, and every write is refused until it is removed",
+			record)
 	}
 	stale := &fence.StaleError{Resource: resource, Token: token, Newest: newest}
 	if g.Refused != nil {

@@ -33,14 +33,16 @@ func TestGuard(t *testing.T) {
 	for _, step := range []struct {
 		token  fence.Token
 		newest fence.Token // 0: it passes
-	}{{7, 0}, {7, 0}, {6, 7}, {100, 0}, {15, 100}, {99, 100}, {fence.MaxToken, 0}, {fence.MaxToken - 1, fence.MaxToken}, {fence.MaxToken, 0}} {
+	}{{7, 0}, {7, 0}, {6, 7}, {100, 0}, {15, 100}, {99, 100}, {fence.MaxToken, 0}, {fence.MaxToken - 1, fence.MaxToken},
+		{fence.MaxToken, 0}} {
 		text := fmt.Sprint("by ", step.token)
 		a, err := g.Do(ctx, resource, step.token, clientv3.OpPut(resource, text), clientv3.OpGet(resource))
 		var stale *fence.StaleError
 		switch {
 		case step.newest == 0 && (err != nil || len(a) != 2 || string(a[1].Get().Kvs[0].Value) != text):
 			t.Errorf("token %d: %v, %v", step.token, a, err)
-		case step.newest != 0 && (!errors.As(err, &stale) || stale.Newest != step.newest || stale.Token != step.token || stale.Resource != resource):
+		case step.newest != 0 && (!errors.As(err, &stale) || stale.Newest != step.newest || stale.Token != step.token ||
+			stale.Resource != resource):
 			t.Errorf("token %d: %v; want it refused for %d", step.token, err, step.newest)
 		case step.newest == 0:
 			value(text)
@@ -69,7 +71,8 @@ func TestGuard(t *testing.T) {
 		if _, err := c.Put(ctx, "fenlock-token/"+resource, byHand); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := g.Do(ctx, resource, 11, clientv3.OpPut(resource, "x")); err == nil || errors.As(err, new(*fence.StaleError)) {
+		if _, err := g.Do(ctx, resource, 11, clientv3.OpPut(resource, "x")); err == nil ||
+			errors.As(err, new(*fence.StaleError)) {
 			t.Errorf("the record %q, which is no token: %v", byHand, err)
 		}
 	}

@@ -24,7 +24,9 @@ const client1 = "0123456789abcdef0123456789abcdef"
 // request is one holder's request.
 func request(op node.Op, name, label string, ttl time.Duration) node.Request {
 	id := strings.Repeat("0", node.IDLength-len(label)) + fmt.Sprintf("%x", label)
-	return node.Request{Op: op, Name: name, Holder: node.NewHolder([node.IDLength]byte([]byte(id[len(id)-node.IDLength:])), time.Now(), 0, label), TTL: ttl, Token: fence.Token(time.Now().UnixMicro())}
+	return node.Request{Op: op, Name: name,
+		Holder: node.NewHolder([node.IDLength]byte([]byte(id[len(id)-node.IDLength:])), time.Now(), 0, label), TTL: ttl,
+		Token: fence.Token(time.Now().UnixMicro())}
 }
 
 func as(op node.Op, r node.Request) node.Request {

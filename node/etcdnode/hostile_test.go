@@ -52,7 +52,8 @@ func startLiar(t testing.TB, e *testserver.Etcd, lie func(request, reply any, er
 		t.Fatal(err)
 	}
 	l := &liar{conn: conn, addr: listener.Addr().String()}
-	server := grpc.NewServer(grpc.UnaryInterceptor(func(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+	server := grpc.NewServer(grpc.UnaryInterceptor(func(ctx context.Context, request any, _ *grpc.UnaryServerInfo,
+		handle grpc.UnaryHandler) (any, error) {
 		reply, err := handle(ctx, request)
 		return lie(request, reply, err)
 	}))
@@ -89,7 +90,8 @@ func (l *liar) Status(ctx context.Context, r *pb.StatusRequest) (*pb.StatusRespo
 	return pb.NewMaintenanceClient(l.conn).Status(ctx, r)
 }
 
-func (l *liar) LeaseKeepAlive(near grpc.BidiStreamingServer[pb.LeaseKeepAliveRequest, pb.LeaseKeepAliveResponse]) error {
+func (l *liar) LeaseKeepAlive(near grpc.BidiStreamingServer[pb.LeaseKeepAliveRequest,
+	pb.LeaseKeepAliveResponse]) error {
 	far, err := pb.NewLeaseClient(l.conn).LeaseKeepAlive(near.Context())
 	if err != nil {
 		return err
@@ -262,7 +264,8 @@ func TestOneLostChange(t *testing.T) {
 	must(t, n, r, node.Granted)
 	must(t, n, as(node.Extend, r), node.Granted)
 	lost.Store(1)
-	if a, err := n.Do(within(t, 10*time.Second), as(node.Extend, r)); err == nil || !strings.Contains(err.Error(), "set back from revision") {
+	if a, err := n.Do(within(t, 10*time.Second), as(node.Extend, r)); err == nil ||
+		!strings.Contains(err.Error(), "set back from revision") {
 		t.Errorf("answered %+v, %v", a, err)
 	}
 }
@@ -309,7 +312,8 @@ func TestSetBackBeforeItWasSent(t *testing.T) {
 	}()
 	<-stopped
 	lost.Store(5)
-	if a, err := n.Do(within(t, 10*time.Second), request(node.Acquire, "b", "3", time.Minute)); err == nil || !strings.Contains(err.Error(), "set back from revision") {
+	if a, err := n.Do(within(t, 10*time.Second), request(node.Acquire, "b", "3", time.Minute)); err == nil ||
+		!strings.Contains(err.Error(), "set back from revision") {
 		t.Errorf("answered %+v, %v", a, err)
 	}
 	close(goOn)
@@ -339,7 +343,8 @@ func TestLearnerAmongMembers(t *testing.T) {
 		eventually(t, func() error { _, err := n.Do(within(t, time.Second), as(node.Extend, r)); return err })
 	}
 	alone := open(t, "etcd://"+learner.addr)
-	if _, err := alone.Do(within(t, 10*time.Second), request(node.Acquire, "b", "1", time.Minute)); !errors.Is(err, node.ErrMisconfigured) {
+	if _, err := alone.Do(within(t, 10*time.Second), request(node.Acquire, "b", "1", time.Minute)); !errors.Is(err,
+		node.ErrMisconfigured) {
 		t.Errorf("alone: %v; want ErrMisconfigured", err)
 	}
 }

@@ -67,14 +67,16 @@ func TestListenerPassesMembers(t *testing.T) {
 	do(c.UserAdd(t.Context(), "root", "root"))
 	do(c.UserGrantRole(t.Context(), "root", "root"))
 	do(c.AuthEnable(t.Context()))
-	looks, err := clientv3.New(clientv3.Config{Endpoints: []string{"http://" + e.Members[4].Addr()}, Username: "root", Password: "root"})
+	looks, err := clientv3.New(clientv3.Config{Endpoints: []string{"http://" + e.Members[4].Addr()}, Username: "root",
+		Password: "root"})
 	if err := errors.Join(append(errs, err)...); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { looks.Close() })
 	e.Members[1].Pause()
 	e.Members[2].Pause()
-	n, err := etcdnode.Open(fmt.Sprintf("etcd://root:root@%s,%s,%s", e.Members[0].Addr(), e.Members[1].Addr(), e.Members[2].Addr()))
+	n, err := etcdnode.Open(fmt.Sprintf("etcd://root:root@%s,%s,%s", e.Members[0].Addr(), e.Members[1].Addr(),
+		e.Members[2].Addr()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +106,8 @@ func TestListenerPassesMembers(t *testing.T) {
 		time.Sleep(500 * time.Millisecond)
 	}
 	for range 60 {
-		if a, err := looks.Get(within(t, 5*time.Second), etcdnode.DefaultPrefix+"wake/"+client1); err == nil && len(a.Kvs) > 0 {
+		if a, err := looks.Get(within(t, 5*time.Second), etcdnode.DefaultPrefix+"wake/"+client1); err == nil &&
+			len(a.Kvs) > 0 {
 			return
 		}
 		time.Sleep(500 * time.Millisecond)
@@ -128,7 +131,8 @@ func TestCloseUnregistersAll(t *testing.T) {
 		}
 	}
 	n.Close()
-	a, err := c.Get(within(t, 5*time.Second), etcdnode.DefaultPrefix+"wake/", clientv3.WithPrefix(), clientv3.WithCountOnly())
+	a, err := c.Get(within(t, 5*time.Second), etcdnode.DefaultPrefix+"wake/", clientv3.WithPrefix(),
+		clientv3.WithCountOnly())
 	if err != nil || a.Count > 0 {
 		t.Errorf("%d clients are registered after Close, %v", a.Count, err)
 	}

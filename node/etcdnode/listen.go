@@ -110,7 +110,8 @@ func (l *listener) register(ctx context.Context) (lease clientv3.LeaseID, revisi
 	if err != nil {
 		return lease, 0, describe(ctx, err)
 	}
-	a, err := l.cluster.commit(ctx, txn{Then: []clientv3.Op{clientv3.OpPut(l.cluster.keys.wake(l.Client), "", clientv3.WithLease(lease))}})
+	a, err := l.cluster.commit(ctx,
+		txn{Then: []clientv3.Op{clientv3.OpPut(l.cluster.keys.wake(l.Client), "", clientv3.WithLease(lease))}})
 	if err != nil {
 		return lease, 0, err
 	}
@@ -144,7 +145,8 @@ func (l *listener) serve(ctx context.Context, lease clientv3.LeaseID, from int64
 }
 
 // keep has etcd's library renew the lease, until that is gone or another member is asked.
-func (l *listener) keep(ctx context.Context, lessor clientv3.Lease, id clientv3.LeaseID, m *member, moved <-chan struct{}) error {
+func (l *listener) keep(ctx context.Context, lessor clientv3.Lease, id clientv3.LeaseID, m *member,
+	moved <-chan struct{}) error {
 	renewed, err := lessor.KeepAlive(ctx, id)
 	if err != nil {
 		return errUnregistered
@@ -171,7 +173,8 @@ func (l *listener) keep(ctx context.Context, lessor clientv3.Lease, id clientv3.
 func (l *listener) watch(ctx context.Context, c *clientv3.Client, from int64, missed bool) (int64, error) {
 	watcher := clientv3.NewWatcher(c)
 	defer watcher.Close()
-	for a := range watcher.Watch(clientv3.WithRequireLeader(ctx), l.cluster.keys.wake(l.Client), clientv3.WithRev(from), clientv3.WithCreatedNotify()) {
+	for a := range watcher.Watch(clientv3.WithRequireLeader(ctx), l.cluster.keys.wake(l.Client), clientv3.WithRev(from),
+		clientv3.WithCreatedNotify()) {
 		if a.CompactRevision > 0 {
 			// What was written in between is gone; so is the need for it.
 			return max(from, a.CompactRevision), a.Err()

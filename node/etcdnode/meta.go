@@ -78,7 +78,8 @@ func readMark(key string, kvs []*mvccpb.KeyValue) (k kept, err error) {
 		return k, err
 	}
 	if k.Format > format {
-		return k, engine.Misconfiguredf("the keys were made by a newer fenlock (format %d; this program knows %d): update this program", k.Format, format)
+		return k, engine.Misconfiguredf(
+			"the keys were made by a newer fenlock (format %d; this program knows %d): update this program", k.Format, format)
 	}
 	k.terms.Members = strings.Join(k.Members, " ")
 	if k.terms.MaxTTL, err = duration(k.MaxTTL); err == nil {
@@ -96,7 +97,8 @@ func (k kept) unchanged() []clientv3.Cmp {
 	if k.mark == nil {
 		return []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(k.key), "=", 0)}
 	}
-	return []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(k.key), "=", k.mod), clientv3.Compare(clientv3.Value(k.key), "=", k.value)}
+	return []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(k.key), "=", k.mod),
+		clientv3.Compare(clientv3.Value(k.key), "=", k.value)}
 }
 
 // record records terms in a mark.

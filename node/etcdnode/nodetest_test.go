@@ -81,7 +81,8 @@ func await(t testing.TB, n *etcdnode.Node) {
 	defer cancel()
 	for {
 		// It grants nothing and changes nothing: the lease is not there.
-		a, err := n.Do(ctx, node.Request{Op: node.Confirm, Name: "admit", Holder: request(node.Confirm, "admit", "1", 0).Holder, Token: 1})
+		a, err := n.Do(ctx, node.Request{Op: node.Confirm, Name: "admit",
+			Holder: request(node.Confirm, "admit", "1", 0).Holder, Token: 1})
 		if err == nil && a.Status != node.Rejoining {
 			return
 		}

@@ -43,7 +43,8 @@ func childMain(url, role string) error {
 		return err
 	}
 	defer n.Close()
-	l, err := fenlock.New(fenlock.Config{Nodes: []fenlock.Node{n}, TTL: 2 * time.Second, NewServers: true, NodeTimeout: 500 * time.Millisecond})
+	l, err := fenlock.New(fenlock.Config{Nodes: []fenlock.Node{n}, TTL: 2 * time.Second, NewServers: true,
+		NodeTimeout: 500 * time.Millisecond})
 	if err != nil {
 		return err
 	}

@@ -21,7 +21,8 @@ type record struct {
 }
 
 func (r record) String() string {
-	return fmt.Sprintf("%d %d %d %d %s", uint64(r.origin), uint64(r.token), r.ttl.Milliseconds(), r.written.Microseconds(), string(r.holder))
+	return fmt.Sprintf("%d %d %d %d %s", uint64(r.origin), uint64(r.token), r.ttl.Milliseconds(), r.written.Microseconds(),
+		string(r.holder))
 }
 
 func parseRecord(value []byte) (r record, err error) {
@@ -75,7 +76,8 @@ func (k keys) readRegisters(a *clientv3.GetResponse) (tokens map[int]fence.Token
 	for _, kv := range a.Kvs {
 		var stripe int
 		text := strings.TrimPrefix(string(kv.Key), k.registers())
-		if _, err := fmt.Sscanf(text, "%03x", &stripe); err != nil || stripe < 0 || stripe >= node.Stripes || string(kv.Key) != k.register(stripe) {
+		if _, err := fmt.Sscanf(text, "%03x", &stripe); err != nil || stripe < 0 || stripe >= node.Stripes ||
+			string(kv.Key) != k.register(stripe) {
 			return nil, nil, fmt.Errorf("%w: %s", errForeign, kv.Key)
 		}
 		if tokens[stripe], err = parseRegister(kv.Value); err != nil {

@@ -81,7 +81,8 @@ func TestCovers(t *testing.T) {
 }
 
 func TestSeconds(t *testing.T) {
-	for ttl, want := range map[time.Duration]int64{time.Millisecond: 3, time.Second: 3, 1001 * time.Millisecond: 4, 10 * time.Second: 12} {
+	for ttl, want := range map[time.Duration]int64{time.Millisecond: 3, time.Second: 3, 1001 * time.Millisecond: 4,
+		10 * time.Second: 12} {
 		if got := seconds(ttl); got != want || time.Duration(got)*time.Second < ttl+window {
 			t.Errorf("%v: %d s; want %d", ttl, got, want)
 		}
@@ -111,8 +112,9 @@ func TestClock(t *testing.T) {
 func TestRemaining(t *testing.T) {
 	const ttl, written = 5 * time.Second, time.Hour
 	for age, want := range map[time.Duration]time.Duration{
-		-time.Hour: ttl, 0: ttl, time.Second: 4 * time.Second, ttl: time.Millisecond, ttl + time.Millisecond: time.Millisecond,
-		ttl + time.Second: time.Second / 2, ttl + 9*time.Second: 9 * time.Second / 2, 24 * time.Hour: ttl,
+		-time.Hour: ttl, 0: ttl, time.Second: 4 * time.Second, ttl: time.Millisecond,
+		ttl + time.Millisecond: time.Millisecond,
+		ttl + time.Second:      time.Second / 2, ttl + 9*time.Second: 9 * time.Second / 2, 24 * time.Hour: ttl,
 	} {
 		if got := (record{ttl: ttl, written: written}).remaining(written + age); got != want {
 			t.Errorf("after %v: %v; want %v", age, got, want)

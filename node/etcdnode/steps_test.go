@@ -107,7 +107,8 @@ func TestNoteRemovesMarkAndLeases(t *testing.T) {
 	}
 	note(t, n, out, true)
 	counted := facts(t, n)
-	if !counted.Counted || counted.Out > 2*time.Second || counted.Memory != out.Memory || len(beginning(keysOf(t, c, prefixOf(url)), "quarantine ")) != 1 {
+	if !counted.Counted || counted.Out > 2*time.Second || counted.Memory != out.Memory ||
+		len(beginning(keysOf(t, c, prefixOf(url)), "quarantine ")) != 1 {
 		t.Errorf("it does not count: %+v", counted)
 	}
 	must(t, n, as(node.Extend, held), node.Rejoining)
@@ -168,7 +169,8 @@ func TestPausedBetweenSteps(t *testing.T) {
 		if err := n.Store().Raise(t.Context(), waited, map[int]fence.Token{stripe: token}); err != nil {
 			t.Fatal(err)
 		}
-		if r, err := n.Registers(t.Context()); err != nil || token > register && r.Tokens[stripe] != want || r.Tokens[stripe] < register {
+		if r, err := n.Registers(t.Context()); err != nil || token > register && r.Tokens[stripe] != want ||
+			r.Tokens[stripe] < register {
 			t.Errorf("raised to %d: %d, %v", token, r.Tokens[stripe], err)
 		}
 	}
@@ -184,7 +186,9 @@ func TestNoticeOfBefore(t *testing.T) {
 	n, c := unjoined(t, url), raw(t, shared())
 	join(t, n, time.Hour, true)
 	cluster := facts(t, n).Server
-	if _, err := c.Put(t.Context(), prefixOf(url)+"notice", fmt.Sprintf(`{"format":1,"cluster":%q,"memory":"m","fresh":false,"max_ttl":"1h0m0s","members":["alone"]}`, cluster)); err != nil {
+	if _, err := c.Put(t.Context(), prefixOf(url)+"notice",
+		fmt.Sprintf(`{"format":1,"cluster":%q,"memory":"m","fresh":false,"max_ttl":"1h0m0s","members":["alone"]}`,
+			cluster)); err != nil {
 		t.Fatal(err)
 	}
 	if a := must(t, n, request(node.Acquire, "a", "1", time.Second), node.Rejoining); a.Absence.Wait < 59*time.Minute {
@@ -199,7 +203,9 @@ func TestMarkOfBefore(t *testing.T) {
 	n, c := unjoined(t, url), raw(t, shared())
 	join(t, n, time.Hour, false)
 	cluster := facts(t, n).Server
-	if _, err := c.Put(t.Context(), prefixOf(url)+"meta", fmt.Sprintf(`{"format":1,"cluster":%q,"memory":"m","index":1,"term":1,"max_ttl":"1h0m0s","members":["alone"]}`, cluster)); err != nil {
+	if _, err := c.Put(t.Context(), prefixOf(url)+"meta",
+		fmt.Sprintf(`{"format":1,"cluster":%q,"memory":"m","index":1,"term":1,"max_ttl":"1h0m0s","members":["alone"]}`,
+			cluster)); err != nil {
 		t.Fatal(err)
 	}
 	must(t, n, request(node.Acquire, "a", "1", time.Second), node.Granted)
@@ -213,13 +219,14 @@ func TestKeysThatContradict(t *testing.T) {
 		return `{"format":1,"cluster":"c","memory":"m","index":1,"term":1,"max_ttl":"1h0m0s","members":["a"]` + change + `}`
 	}
 	for what, k := range map[string]struct{ key, value, key2, value2, says string }{
-		"another MaxTTL":       {key: "meta", value: meta(`,"max_ttl":"2h0m0s"`), says: "MaxTTL is 2h0m0s"},
-		"other members":        {key: "meta", value: meta(`,"members":["a","b"]`), says: "another group"},
-		"MaxTTL of a notice":   {key: "notice", value: meta(`,"max_ttl":"2h0m0s"`), says: "MaxTTL is 2h0m0s"},
-		"members of a notice":  {key: "notice", value: meta(`,"members":["a","b"]`), says: "another group"},
-		"a newer format":       {key: "meta", value: meta(`,"format":2`), says: "newer fenlock"},
-		"a newer notice":       {key: "notice", value: meta(`,"format":2`), says: "newer fenlock"},
-		"admitted and out":     {key: "meta", value: meta(""), key2: "notice", value2: meta(""), says: "that it was admitted, and that it is out"},
+		"another MaxTTL":      {key: "meta", value: meta(`,"max_ttl":"2h0m0s"`), says: "MaxTTL is 2h0m0s"},
+		"other members":       {key: "meta", value: meta(`,"members":["a","b"]`), says: "another group"},
+		"MaxTTL of a notice":  {key: "notice", value: meta(`,"max_ttl":"2h0m0s"`), says: "MaxTTL is 2h0m0s"},
+		"members of a notice": {key: "notice", value: meta(`,"members":["a","b"]`), says: "another group"},
+		"a newer format":      {key: "meta", value: meta(`,"format":2`), says: "newer fenlock"},
+		"a newer notice":      {key: "notice", value: meta(`,"format":2`), says: "newer fenlock"},
+		"admitted and out": {key: "meta", value: meta(""), key2: "notice", value2: meta(""),
+			says: "that it was admitted, and that it is out"},
 		"no memory":            {key: "meta", value: meta(`,"memory":""`), says: "changed by hand"},
 		"no cluster":           {key: "notice", value: meta(`,"cluster":""`), says: "changed by hand"},
 		"no time":              {key: "meta", value: meta(`,"max_ttl":"soon"`), says: "changed by hand"},

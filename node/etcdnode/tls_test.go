@@ -18,7 +18,8 @@ func TestTLS(t *testing.T) {
 	cert, key := testserver.Certificate(t)
 	other, otherKey := testserver.Certificate(t)
 	server := testserver.StartEtcd(t, 1, "--cert-file", cert, "--key-file", key)
-	strict := testserver.StartEtcd(t, 1, "--cert-file", cert, "--key-file", key, "--trusted-ca-file", cert, "--client-cert-auth")
+	strict := testserver.StartEtcd(t, 1, "--cert-file", cert, "--key-file", key, "--trusted-ca-file", cert,
+		"--client-cert-auth")
 	plain := testserver.StartEtcd(t, 1)
 	for _, c := range []struct {
 		name       string
@@ -36,18 +37,21 @@ func TestTLS(t *testing.T) {
 		{"no TLS", server, "etcd", nil, "want TLS?"},
 		{"client certificate", strict, "etcds", url.Values{"ca": {cert}, "cert": {cert}, "key": {key}}, ""},
 		{"no client certificate", strict, "etcds", url.Values{"ca": {cert}}, ""},
-		{"client certificate of another CA", strict, "etcds", url.Values{"ca": {cert}, "cert": {other}, "key": {otherKey}}, ""},
+		{"client certificate of another CA", strict, "etcds", url.Values{"ca": {cert}, "cert": {other}, "key": {otherKey}},
+			""},
 	} {
 		address := c.scheme + "://" + c.e.Addrs() + "?" + c.parameters.Encode()
 		n := open(t, address)
 		_, err := n.Do(within(t, 10*time.Second), request(node.Acquire, c.name, "1", time.Second))
-		refused := c.name == "no client certificate" || strings.Contains(c.name, "another CA") // in which words is a matter of luck
+		// in which words is a matter of luck
+		refused := c.name == "no client certificate" || strings.Contains(c.name, "another CA")
 		switch {
 		case c.says == "" && !refused && err != nil:
 			t.Errorf("%s: %v", c.name, err)
 		case refused && err == nil:
 			t.Errorf("%s: it works", c.name)
-		case c.says != "" && (errors.Is(err, node.ErrMisconfigured) == strings.HasSuffix(c.says, "?") || !strings.Contains(err.Error(), c.says)):
+		case c.says != "" && (errors.Is(err, node.ErrMisconfigured) == strings.HasSuffix(c.says, "?") ||
+			!strings.Contains(err.Error(), c.says)):
 			t.Errorf("%s: %v; want ErrMisconfigured with %q", c.name, err, c.says)
 		}
 	}

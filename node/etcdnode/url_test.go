@@ -13,7 +13,8 @@ func TestURL(t *testing.T) {
 	for _, c := range []struct{ url, name, member, prefix, user, password string }{
 		{"etcd://h", "etcd://h:2379", "h:2379", "/fenlock/", "", ""},
 		{"etcd://h1,h2:1,[::1]", "etcd://h1:2379,h2:1,[::1]:2379", "h1:2379,h2:1,[::1]:2379", "/fenlock/", "", ""},
-		{"etcd://u:p%40%2C%2F@h1,h2/locks/a//", "etcd://h1:2379,h2:2379/locks/a", "h1:2379,h2:2379/locks/a", "/locks/a/", "u", "p@,/"},
+		{"etcd://u:p%40%2C%2F@h1,h2/locks/a//", "etcd://h1:2379,h2:2379/locks/a", "h1:2379,h2:2379/locks/a", "/locks/a/", "u",
+			"p@,/"},
 		{"etcds://h/?name=n&servername=s", "etcds://h:2379", "n", "/fenlock/", "", ""},
 	} {
 		a, err := parseURL(c.url)
@@ -22,7 +23,8 @@ func TestURL(t *testing.T) {
 			continue
 		}
 		password, err := a.Password()
-		if a.name != c.name || a.member != c.member || string(a.prefix) != c.prefix || a.User != c.user || password != c.password || err != nil {
+		if a.name != c.name || a.member != c.member || string(a.prefix) != c.prefix || a.User != c.user ||
+			password != c.password || err != nil {
 			t.Errorf("%s: %+v, %q, %v", c.url, a, password, err)
 		}
 	}
@@ -39,9 +41,12 @@ func TestURL(t *testing.T) {
 
 func TestBadURL(t *testing.T) {
 	for _, url := range []string{
-		"", "h", "etcd:h", "etcd://", "etcd:///p", "http://h", "etcd://h,", "etcd://,h", "etcd://h,h", "etcd://h,h:2379", "etcd://h:0", "etcd://h:70000",
-		"etcd://h:x", "etcd://u@h", "etcd://:secret@h", "etcd://u:secret@h#x", "etcd://u:sec/ret@h", "etcd://u:sec@ret@h/@", "etcd://u:secret@h?x=1",
-		"etcd://u:secret@h?name=a&name=b", "etcd://h?ca=x", "etcd://h?servername=x", "etcds://h?ca=/does/not/exist", "etcds://u:secret@h?cert=x", "etcd://u:secret@h?name=",
+		"", "h", "etcd:h", "etcd://", "etcd:///p", "http://h", "etcd://h,", "etcd://,h", "etcd://h,h", "etcd://h,h:2379",
+		"etcd://h:0", "etcd://h:70000",
+		"etcd://h:x", "etcd://u@h", "etcd://:secret@h", "etcd://u:secret@h#x", "etcd://u:sec/ret@h", "etcd://u:sec@ret@h/@",
+		"etcd://u:secret@h?x=1",
+		"etcd://u:secret@h?name=a&name=b", "etcd://h?ca=x", "etcd://h?servername=x", "etcds://h?ca=/does/not/exist",
+		"etcds://u:secret@h?cert=x", "etcd://u:secret@h?name=",
 		"etcd://u:secret@h?passwordfile=/does/not/exist", "etcd://u:secret@h?%zz", "etcd://u:secret%zz@h",
 	} {
 		a, err := parseURL(url)

@@ -133,7 +133,8 @@ func (v *voting) stands(ctx context.Context, s *standing) error {
 		now := v.now()
 		if now == nil || v.cluster.dials.Load() != now.dials {
 			if _, err := v.Facts(ctx); err != nil {
-				return fmt.Errorf("it is connected to anew, and was not found to be what it was: %v", err) // the promise was sent, whatever that error is
+				// the promise was sent, whatever that error is
+				return fmt.Errorf("it is connected to anew, and was not found to be what it was: %v", err)
 			}
 			now = v.now()
 		}
@@ -204,7 +205,8 @@ func (v *voting) hear(h *etcdserverpb.ResponseHeader, floor int64) error {
 }
 
 func setBack(from, to int64) error {
-	return fmt.Errorf("the cluster has been set back from revision %d to %d: it has forgotten what happened since", from, to)
+	return fmt.Errorf("the cluster has been set back from revision %d to %d: it has forgotten what happened since", from,
+		to)
 }
 
 // lose takes that what was read here is not whole any more. The caller has locked mu.

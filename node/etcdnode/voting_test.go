@@ -27,7 +27,8 @@ func TestJudge(t *testing.T) {
 		t.Fatal(err)
 	}
 	admitted := func(change func(*looked)) *looked {
-		l := &looked{cluster: "c", index: 100, term: 3, revision: 56, stamp: 7, meta: kept{mod: 7, mark: &mark{Cluster: "c", Memory: "m", Index: 50, Term: 2, Stamped: true}}}
+		l := &looked{cluster: "c", index: 100, term: 3, revision: 56, stamp: 7,
+			meta: kept{mod: 7, mark: &mark{Cluster: "c", Memory: "m", Index: 50, Term: 2, Stamped: true}}}
 		if change != nil {
 			change(l)
 		}
@@ -47,40 +48,61 @@ func TestJudge(t *testing.T) {
 		want admit.Facts
 	}{
 		{"as it was", admitted(nil), admit.Facts{Votes: true, Marked: true, Recorded: true}},
-		{"by an older program", admitted(func(l *looked) { l.meta.Stamped, l.stamp = false, 0 }), admit.Facts{Votes: true, Marked: true, Recorded: true}},
-		{"another cluster", admitted(func(l *looked) { l.cluster = "d" }), admit.Facts{Marked: true, Recorded: true, Cause: node.Replaced}},
-		{"put back key by key", admitted(func(l *looked) { l.meta.mod = 8 }), admit.Facts{Marked: true, Recorded: true, Cause: node.Replaced}},
-		{"put back without the stamp", admitted(func(l *looked) { l.stamp = 0 }), admit.Facts{Marked: true, Recorded: true, Cause: node.Replaced}},
-		{"raft has begun anew", admitted(func(l *looked) { l.index = 49 }), admit.Facts{Marked: true, Recorded: true, Cause: node.SetBack}},
-		{"raft has begun anew, and come as far", admitted(func(l *looked) { l.revision = 57 }), admit.Facts{Marked: true, Recorded: true, Cause: node.SetBack}},
-		{"in an earlier term", admitted(func(l *looked) { l.term = 1 }), admit.Facts{Marked: true, Recorded: true, Cause: node.SetBack}},
-		{"less than a client saw", admitted(func(l *looked) { l.seen.Index = 101 }), admit.Facts{Marked: true, Recorded: true, Cause: node.SetBack}},
-		{"an earlier term than a client saw", admitted(func(l *looked) { l.seen.Term = 4 }), admit.Facts{Marked: true, Recorded: true, Cause: node.SetBack}},
-		{"a memory that was lost", admitted(func(l *looked) { l.meta.lost = true }), admit.Facts{Marked: true, Recorded: true, Cause: node.SetBack}},
+		{"by an older program", admitted(func(l *looked) { l.meta.Stamped, l.stamp = false, 0 }),
+			admit.Facts{Votes: true, Marked: true, Recorded: true}},
+		{"another cluster", admitted(func(l *looked) { l.cluster = "d" }),
+			admit.Facts{Marked: true, Recorded: true, Cause: node.Replaced}},
+		{"put back key by key", admitted(func(l *looked) { l.meta.mod = 8 }),
+			admit.Facts{Marked: true, Recorded: true, Cause: node.Replaced}},
+		{"put back without the stamp", admitted(func(l *looked) { l.stamp = 0 }),
+			admit.Facts{Marked: true, Recorded: true, Cause: node.Replaced}},
+		{"raft has begun anew", admitted(func(l *looked) { l.index = 49 }),
+			admit.Facts{Marked: true, Recorded: true, Cause: node.SetBack}},
+		{"raft has begun anew, and come as far", admitted(func(l *looked) { l.revision = 57 }),
+			admit.Facts{Marked: true, Recorded: true, Cause: node.SetBack}},
+		{"in an earlier term", admitted(func(l *looked) { l.term = 1 }),
+			admit.Facts{Marked: true, Recorded: true, Cause: node.SetBack}},
+		{"less than a client saw", admitted(func(l *looked) { l.seen.Index = 101 }),
+			admit.Facts{Marked: true, Recorded: true, Cause: node.SetBack}},
+		{"an earlier term than a client saw", admitted(func(l *looked) { l.seen.Term = 4 }),
+			admit.Facts{Marked: true, Recorded: true, Cause: node.SetBack}},
+		{"a memory that was lost", admitted(func(l *looked) { l.meta.lost = true }),
+			admit.Facts{Marked: true, Recorded: true, Cause: node.SetBack}},
 		{"nothing", &looked{cluster: "c"}, admit.Facts{Cause: node.Unused}},
 		{"registers only", &looked{cluster: "c", recorded: true}, admit.Facts{Cause: node.Unused, Recorded: true}},
 		{"out", noted(nil), admit.Facts{Cause: node.Unused, Counted: true, Out: 11 * time.Second}},
-		{"out and used", noted(func(l *looked) { l.notice.Fresh = false }), admit.Facts{Cause: node.Unused, Counted: true, Out: 11 * time.Second, Recorded: true}},
-		{"out, and there are registers", noted(func(l *looked) { l.recorded = true }), admit.Facts{Cause: node.Unused, Counted: true, Out: 11 * time.Second, Recorded: true}},
+		{"out and used", noted(func(l *looked) { l.notice.Fresh = false }),
+			admit.Facts{Cause: node.Unused, Counted: true, Out: 11 * time.Second, Recorded: true}},
+		{"out, and there are registers", noted(func(l *looked) { l.recorded = true }),
+			admit.Facts{Cause: node.Unused, Counted: true, Out: 11 * time.Second, Recorded: true}},
 		{"not counted yet", noted(func(l *looked) { l.notice.wait = 0 }), admit.Facts{Cause: node.Unused}},
 		{"counted for shorter leases", noted(func(l *looked) { l.notice.wait = maxTTL }), admit.Facts{Cause: node.Unused}},
-		{"the key that counts was written by hand", noted(func(l *looked) { l.quarantine = &mvccpb.KeyValue{ModRevision: 8} }), admit.Facts{Cause: node.Unused}},
-		{"the notice of an older program", noted(func(l *looked) { l.notice.Stamped = false }), admit.Facts{Cause: node.Replaced, Recorded: true}},
-		{"the notice of another cluster", noted(func(l *looked) { l.cluster = "d" }), admit.Facts{Cause: node.Replaced, Recorded: true}},
-		{"the notice was put back", noted(func(l *looked) { l.notice.mod = 8 }), admit.Facts{Cause: node.Replaced, Recorded: true}},
-		{"the notice is of before raft began anew", noted(func(l *looked) { l.index = 49 }), admit.Facts{Cause: node.Replaced, Recorded: true}},
-		{"the notice is of before raft began anew, and came as far", noted(func(l *looked) { l.revision = 57 }), admit.Facts{Cause: node.Replaced, Recorded: true}},
-		{"the notice is of what was lost", noted(func(l *looked) { l.notice.lost = true }), admit.Facts{Cause: node.Replaced, Recorded: true}},
+		{"the key that counts was written by hand",
+			noted(func(l *looked) { l.quarantine = &mvccpb.KeyValue{ModRevision: 8} }), admit.Facts{Cause: node.Unused}},
+		{"the notice of an older program", noted(func(l *looked) { l.notice.Stamped = false }),
+			admit.Facts{Cause: node.Replaced, Recorded: true}},
+		{"the notice of another cluster", noted(func(l *looked) { l.cluster = "d" }),
+			admit.Facts{Cause: node.Replaced, Recorded: true}},
+		{"the notice was put back", noted(func(l *looked) { l.notice.mod = 8 }),
+			admit.Facts{Cause: node.Replaced, Recorded: true}},
+		{"the notice is of before raft began anew", noted(func(l *looked) { l.index = 49 }),
+			admit.Facts{Cause: node.Replaced, Recorded: true}},
+		{"the notice is of before raft began anew, and came as far", noted(func(l *looked) { l.revision = 57 }),
+			admit.Facts{Cause: node.Replaced, Recorded: true}},
+		{"the notice is of what was lost", noted(func(l *looked) { l.notice.lost = true }),
+			admit.Facts{Cause: node.Replaced, Recorded: true}},
 	} {
 		got := admit.Facts{}
 		if err := n.voting.judge(t.Context(), c.l, &got); err != nil {
 			t.Fatal(err)
 		}
-		if got.Votes != c.want.Votes || got.Marked != c.want.Marked || got.Recorded != c.want.Recorded || got.Counted != c.want.Counted || got.Out != c.want.Out ||
+		if got.Votes != c.want.Votes || got.Marked != c.want.Marked || got.Recorded != c.want.Recorded ||
+			got.Counted != c.want.Counted || got.Out != c.want.Out ||
 			!got.Votes && got.Cause != c.want.Cause {
 			t.Errorf("%s: %+v; want %+v", c.why, got, c.want)
 		}
-		if named := got.Memory != ""; named != (got.Marked || got.Counted || c.l.notice.mark != nil && got.Cause == node.Unused) {
+		if named := got.Memory != ""; named != (got.Marked || got.Counted ||
+			c.l.notice.mark != nil && got.Cause == node.Unused) {
 			t.Errorf("%s: the memory is called %q", c.why, got.Memory)
 		}
 	}
@@ -173,7 +195,8 @@ func TestOneClusterIsOneNodeInAnyOrder(t *testing.T) {
 	if err := errors.Join(b.Admission().Serves("c"), a.Admission().Serves("c")); err != nil {
 		t.Fatal(err)
 	}
-	r := node.Request{Op: node.Acquire, Name: "a", Holder: node.NewHolder([node.IDLength]byte{'a'}, time.Now(), 0, "a"), TTL: time.Second, Token: 1}
+	r := node.Request{Op: node.Acquire, Name: "a", Holder: node.NewHolder([node.IDLength]byte{'a'}, time.Now(), 0, "a"),
+		TTL: time.Second, Token: 1}
 	if _, err := b.Do(t.Context(), r); !errors.Is(err, node.ErrMisconfigured) || !errors.Is(err, node.ErrNotSent) {
 		t.Errorf("%v; want ErrMisconfigured", err)
 	}
@@ -190,7 +213,8 @@ func TestSetBackMeanwhile(t *testing.T) {
 	v := n.voting
 	look := func(cluster uint64, revision int64) error {
 		l := &looked{revision: revision, meta: kept{mark: &mark{Memory: fmt.Sprint("m", cluster)}}}
-		return errors.Join(v.hear(&pb.ResponseHeader{ClusterId: cluster, Revision: revision}, v.floor()), v.meet(l, cluster, v.lives))
+		return errors.Join(v.hear(&pb.ResponseHeader{ClusterId: cluster, Revision: revision}, v.floor()),
+			v.meet(l, cluster, v.lives))
 	}
 	if err := look(1, 100); err != nil {
 		t.Fatal(err)

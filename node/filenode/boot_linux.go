@@ -62,7 +62,8 @@ func born(f *os.File) uint64 {
 	if !known {
 		return 0
 	}
-	_, _, errno := syscall.Syscall6(number, f.Fd(), uintptr(unsafe.Pointer(&path)), emptyPath, wantBorn, uintptr(unsafe.Pointer(&s)), 0)
+	_, _, errno := syscall.Syscall6(number, f.Fd(), uintptr(unsafe.Pointer(&path)), emptyPath, wantBorn,
+		uintptr(unsafe.Pointer(&s)), 0)
 	if errno != 0 || binary.NativeEndian.Uint32(s[:])&wantBorn == 0 {
 		return 0
 	}

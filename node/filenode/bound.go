@@ -54,7 +54,8 @@ func (b *bound) open(path string, at place) error {
 	}
 	info, err := f.Stat()
 	if err == nil && !at.is(info) {
-		err = engine.Misconfiguredf("the file was replaced by another while it was open; end all programs that use it before you change it")
+		err = engine.Misconfiguredf(
+			"the file was replaced by another while it was open; end all programs that use it before you change it")
 	}
 	if err != nil {
 		f.Close()
@@ -165,7 +166,8 @@ func (b *bound) chained(waiter string) bool {
 	b.mu.Lock()
 	own := b.chain[waiter]
 	b.mu.Unlock()
-	return own || canBind() == nil && b.locks.kept(holderByte(holderOf(waiter))) // of what it has locked itself, a file says nothing
+	// of what it has locked itself, a file says nothing
+	return own || canBind() == nil && b.locks.kept(holderByte(holderOf(waiter)))
 }
 
 // binds reports whether leases are bound.

@@ -256,7 +256,8 @@ func TestBoundLeaseBecomesOneByTime(t *testing.T) {
 	want(t, node.Granted)(bound.Do(t.Context(), as(node.Acquire, r)))
 	want(t, node.Granted)(n.Do(t.Context(), as(node.Extend, r)))
 	bound.bound.alive.Close() // as the end of its process does
-	if a := want(t, node.Held)(n.Do(t.Context(), as(node.Acquire, request("a", "", 0)))); a.Remaining <= 0 || a.Remaining > r.TTL {
+	if a := want(t, node.Held)(n.Do(t.Context(), as(node.Acquire, request("a", "", 0)))); a.Remaining <= 0 ||
+		a.Remaining > r.TTL {
 		t.Errorf("%v are left", a.Remaining)
 	}
 }

@@ -67,7 +67,8 @@ func (l *link) releases(t testing.TB) {
 // leaves ends a wait.
 func (l *link) leaves(t testing.TB) {
 	t.Helper()
-	want(t, node.Lost)(l.Do(t.Context(), node.Request{Op: node.Release, Name: "a", Place: node.Place{Waiter: l.request.Place.Waiter}}))
+	want(t, node.Lost)(l.Do(t.Context(),
+		node.Request{Op: node.Release, Name: "a", Place: node.Place{Waiter: l.request.Place.Waiter}}))
 }
 
 // dies closes what the kernel closes when a process ends, and does nothing else.

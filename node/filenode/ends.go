@@ -21,7 +21,8 @@ const mostEnds = 512
 // watch has a waiter told when a holder's processes have ended, or its lock: await returns then.
 // Nothing can interrupt that, and it may outlast the wait. What the waiter was to be told before,
 // it is not told any more. It reports whether all are watched.
-func (e *ends) watch(holders []node.Holder, waiter string, await func(node.Holder) error, tell func(waiter string, err error)) bool {
+func (e *ends) watch(holders []node.Holder, waiter string, await func(node.Holder) error,
+	tell func(waiter string, err error)) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.drop(waiter)

@@ -81,11 +81,13 @@ func (s surroundings) findings() (found []node.Finding) {
 			Do("Use a file on a disk of this machine, unless no other machine uses this one."))
 	}
 	if s.mode.Perm()&0o022 != 0 {
-		found = append(found, node.Found("file-mode", node.Warning, "Other users may write to the file (%v): they can release locks and make up tokens.", s.mode.Perm()).
+		found = append(found, node.Found("file-mode", node.Warning,
+			"Other users may write to the file (%v): they can release locks and make up tokens.", s.mode.Perm()).
 			Do("chmod 600 %s, or 660 with a group of those who share the locks.", s.path))
 	}
 	if s.folder.Perm()&0o002 != 0 && s.folder&fs.ModeSticky == 0 {
-		found = append(found, node.Found("folder-mode", node.Warning, "All users may write in the file's folder (%v), and so put another file in its place.", s.folder.Perm()).
+		found = append(found, node.Found("folder-mode", node.Warning,
+			"All users may write in the file's folder (%v), and so put another file in its place.", s.folder.Perm()).
 			Do("chmod o-w %s.", filepath.Dir(s.path)))
 	}
 	switch {
@@ -97,7 +99,8 @@ func (s surroundings) findings() (found []node.Finding) {
 			Do("Free some space."))
 	}
 	if s.wallClock {
-		found = append(found, node.Found("wall-clock", node.Note, "On this system leases are measured by the wall clock: when it is set, they end too early or stay too long."))
+		found = append(found, node.Found("wall-clock", node.Note,
+			"On this system leases are measured by the wall clock: when it is set, they end too early or stay too long."))
 	}
 	return found
 }

@@ -30,18 +30,24 @@ func TestSurroundings(t *testing.T) {
 		with, without func(*surroundings)
 		says          string
 	}{
-		{"network-file", node.Warning, func(s *surroundings) { s.filesystem = "fuse" }, func(s *surroundings) { s.filesystem = "ufs" }, "another machine"},
-		{"file-mode", node.Warning, func(s *surroundings) { s.mode = 0o666 }, func(s *surroundings) { s.mode = 0o644 }, "chmod 600 /srv/locks"},
-		{"folder-mode", node.Warning, func(s *surroundings) { s.folder = 0o777 }, func(s *surroundings) { s.folder = fs.ModeSticky | 0o777 }, "chmod o-w /srv"},
-		{"disk-space", node.Error, func(s *surroundings) { s.space = 1000 }, func(s *surroundings) { s.space, s.spaceKnown = 0, false }, "full"},
-		{"disk-space", node.Warning, func(s *surroundings) { s.space = 10 << 20 }, func(s *surroundings) { s.space = 64 << 20 }, "10 MiB"},
+		{"network-file", node.Warning, func(s *surroundings) { s.filesystem = "fuse" },
+			func(s *surroundings) { s.filesystem = "ufs" }, "another machine"},
+		{"file-mode", node.Warning, func(s *surroundings) { s.mode = 0o666 }, func(s *surroundings) { s.mode = 0o644 },
+			"chmod 600 /srv/locks"},
+		{"folder-mode", node.Warning, func(s *surroundings) { s.folder = 0o777 },
+			func(s *surroundings) { s.folder = fs.ModeSticky | 0o777 }, "chmod o-w /srv"},
+		{"disk-space", node.Error, func(s *surroundings) { s.space = 1000 },
+			func(s *surroundings) { s.space, s.spaceKnown = 0, false }, "full"},
+		{"disk-space", node.Warning, func(s *surroundings) { s.space = 10 << 20 },
+			func(s *surroundings) { s.space = 64 << 20 }, "10 MiB"},
 		{"wall-clock", node.Note, func(s *surroundings) { s.wallClock = true }, func(*surroundings) {}, "wall clock"},
 	} {
 		with, without := healthy, healthy
 		c.with(&with)
 		c.without(&without)
 		found := with.findings()
-		if len(found) != 1 || found[0].Check != c.check || found[0].Severity != c.severity || !strings.Contains(found[0].Reason+found[0].Advice, c.says) {
+		if len(found) != 1 || found[0].Check != c.check || found[0].Severity != c.severity ||
+			!strings.Contains(found[0].Reason+found[0].Advice, c.says) {
 			t.Errorf("%s: %+v; want a %v with %q", c.check, found, c.severity, c.says)
 		}
 		if found := without.findings(); found != nil {
@@ -61,7 +67,8 @@ func TestExamine(t *testing.T) {
 	}
 	for range 3 {
 		e, err := other.Examine(t.Context(), node.Look{Thorough: true})
-		if err != nil || !e.Admitted || e.Why != "" || e.Product != "file" || e.Role != "file" || e.Member != path || e.RoundTrip <= 0 || !e.Clock.Store.IsZero() {
+		if err != nil || !e.Admitted || e.Why != "" || e.Product != "file" || e.Role != "file" || e.Member != path ||
+			e.RoundTrip <= 0 || !e.Clock.Store.IsZero() {
 			t.Errorf("%+v, %v", e, err)
 		}
 		for _, f := range e.Findings {
@@ -76,7 +83,8 @@ func TestExamine(t *testing.T) {
 	if err := os.Chmod(path, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if e, err := other.Examine(t.Context(), node.Look{}); err != nil || !strings.Contains(fmt.Sprint(e.Findings), "chmod 600") {
+	if e, err := other.Examine(t.Context(), node.Look{}); err != nil ||
+		!strings.Contains(fmt.Sprint(e.Findings), "chmod 600") {
 		t.Errorf("%+v, %v", e, err)
 	}
 	with(t, n, "a", func(r *room) { r.Registers[node.Stripe("a")] = fence.MaxToken + 1 })
@@ -119,7 +127,8 @@ func TestExamineFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	e, err := n.Examine(t.Context(), node.Look{})
-	if problem(t, err, path, "deleted or moved"); !errors.Is(err, node.ErrMisconfigured) || e.Admitted || e.Member != path {
+	if problem(t, err, path, "deleted or moved"); !errors.Is(err, node.ErrMisconfigured) || e.Admitted ||
+		e.Member != path {
 		t.Errorf("%+v, %v", e, err)
 	}
 }

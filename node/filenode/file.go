@@ -118,7 +118,8 @@ func (f *file) enter() error {
 }
 
 // network are the file systems whose locks are those of another machine, or of no use.
-var network = map[string]bool{"nfs": true, "smbfs": true, "smb": true, "cifs": true, "smb2": true, "afs": true, "ceph": true, "ocfs2": true, "webdav": true}
+var network = map[string]bool{"nfs": true, "smbfs": true, "smb": true, "cifs": true, "smb2": true, "afs": true,
+	"ceph": true, "ocfs2": true, "webdav": true}
 
 // first begins a file that has no header, if it is new.
 func (f *file) first(boot [64]byte) error {
@@ -156,7 +157,8 @@ func (f *file) raise(need fence.Token) error {
 		return nil
 	}
 	if need > fence.MaxToken {
-		return node.NotSent(errors.New("the tokens of this name are used up: its register was set by hand to the largest there is; use another name"))
+		return node.NotSent(errors.New(
+			"the tokens of this name are used up: its register was set by hand to the largest there is; use another name"))
 	}
 	f.raising.Lock() // the kernel's locks are between nodes
 	defer f.raising.Unlock()
@@ -186,11 +188,13 @@ func (f *file) unchanged() error {
 	now, err := os.Stat(f.path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return gone{engine.Misconfiguredf("the file was deleted or moved while it was open; end all programs that use it before you change it")}
+		return gone{engine.Misconfiguredf(
+			"the file was deleted or moved while it was open; end all programs that use it before you change it")}
 	case err != nil:
 		return err
 	case !f.place.is(now):
-		return gone{engine.Misconfiguredf("the file was replaced by another while it was open; end all programs that use it before you change it")}
+		return gone{engine.Misconfiguredf(
+			"the file was replaced by another while it was open; end all programs that use it before you change it")}
 	case now.Size() < roomsEnd:
 		return gone{damaged("it is too short")}
 	}

@@ -112,18 +112,23 @@ func TestOpenRefuses(t *testing.T) {
 		content []byte
 		says    []string
 	}{
-		"something else": {filepath.Join(dir, "notes"), []byte(strings.Repeat("this is a text\n", 1000)), []string{"something else", "choose another path"}},
-		"zeros first":    {filepath.Join(dir, "image"), append(make([]byte, roomsAt), "an image"...), []string{"something else"}},
-		"a byte":         {filepath.Join(dir, "byte"), []byte{1}, []string{"something else"}},
-		"SQLite":         {filepath.Join(dir, "db"), append(sqlite, make([]byte, 4000)...), []string{"SQLite", "end all programs", "choose another path"}},
-		"a newer format": {filepath.Join(dir, "newer"), whole(func(b []byte) { b[8] = 2; sum(b) }), []string{"newer fenlock", "upgrade"}},
-		"a bad header":   {filepath.Join(dir, "bad"), whole(func(b []byte) { b[30]++ }), []string{"damaged", "delete it"}},
-		"no token":       {filepath.Join(dir, "token"), whole(func(b []byte) { b[16+8*4+7]++; sum(b) }), []string{"no token"}},
-		"half a header":  {filepath.Join(dir, "half"), magic, []string{"damaged"}},
-		"a folder":       {dir, nil, []string{"is a directory"}},
-		"no folder":      {missing, nil, []string{"the folder " + filepath.Dir(missing) + " does not exist"}},
-		"a device":       {"/dev/null", nil, []string{"not a regular file"}},
-		"below a file":   {filepath.Join(dir, "byte", "x"), nil, []string{"not a directory"}},
+		"something else": {filepath.Join(dir, "notes"), []byte(strings.Repeat("this is a text\n", 1000)),
+			[]string{"something else", "choose another path"}},
+		"zeros first": {filepath.Join(dir, "image"), append(make([]byte, roomsAt), "an image"...),
+			[]string{"something else"}},
+		"a byte": {filepath.Join(dir, "byte"), []byte{1}, []string{"something else"}},
+		"SQLite": {filepath.Join(dir, "db"), append(sqlite, make([]byte, 4000)...),
+			[]string{"SQLite", "end all programs", "choose another path"}},
+		"a newer format": {filepath.Join(dir, "newer"), whole(func(b []byte) { b[8] = 2; sum(b) }),
+			[]string{"newer fenlock", "upgrade"}},
+		"a bad header": {filepath.Join(dir, "bad"), whole(func(b []byte) { b[30]++ }), []string{"damaged", "delete it"}},
+		"no token": {filepath.Join(dir, "token"), whole(func(b []byte) { b[16+8*4+7]++; sum(b) }),
+			[]string{"no token"}},
+		"half a header": {filepath.Join(dir, "half"), magic, []string{"damaged"}},
+		"a folder":      {dir, nil, []string{"is a directory"}},
+		"no folder":     {missing, nil, []string{"the folder " + filepath.Dir(missing) + " does not exist"}},
+		"a device":      {"/dev/null", nil, []string{"not a regular file"}},
+		"below a file":  {filepath.Join(dir, "byte", "x"), nil, []string{"not a directory"}},
 	} {
 		if c.content != nil {
 			if err := os.WriteFile(c.path, c.content, 0o600); err != nil {
@@ -201,7 +206,8 @@ func TestAnotherBoot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := after.List(t.Context(), "", func(l node.Lease) bool { t.Errorf("listed: %+v", l); return true }); err != nil {
+	if err := after.List(t.Context(), "",
+		func(l node.Lease) bool { t.Errorf("listed: %+v", l); return true }); err != nil {
 		t.Error(err)
 	}
 	want(t, node.Lost)(after.Do(t.Context(), as(node.Confirm, old)))
@@ -249,7 +255,8 @@ func TestCopyBeginsAnew(t *testing.T) {
 	}
 	after := open(t, path)
 	if a := want(t, node.Granted)(after.Do(t.Context(), as(node.Acquire, request("a", "", 0)))); a.Register <= 7+window {
-		t.Errorf("granted %d in the copy that took its place (inode %d after %d)", a.Register, after.place.inode, n.place.inode)
+		t.Errorf("granted %d in the copy that took its place (inode %d after %d)", a.Register, after.place.inode,
+			n.place.inode)
 	}
 }
 

@@ -66,7 +66,8 @@ func TestBegunAnewWhileItIsRaised(t *testing.T) {
 func TestForeignFolderIsNotOpened(t *testing.T) {
 	n, path := newNode(t)
 	folder := path + "-waiters"
-	if err := errors.Join(os.Chmod(path, 0o666), os.Mkdir(folder, 0o700), os.WriteFile(filepath.Join(folder, "secret"), nil, 0o600)); err != nil {
+	if err := errors.Join(os.Chmod(path, 0o666), os.Mkdir(folder, 0o700),
+		os.WriteFile(filepath.Join(folder, "secret"), nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	err := n.Listen(t.Context(), clientA, func(string) {})

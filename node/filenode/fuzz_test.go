@@ -19,9 +19,12 @@ import (
 // password of another engine's URL. It opens nothing.
 func FuzzURL(f *testing.F) {
 	for _, s := range []string{
-		"file:///var/lib/x", "file:x", "file:/abs/x", "file:///a%20b%3Fc%23d", "file:a%20b", "file:%00", "file:///%2e%2e/x", "file:",
-		"file://", "file://host/x", "file:///x?mode=memory", "file:x?", "file:///x#part", "file:x#", "FILE:x", "file:%25%32%33",
-		"postgres://ann:swordfish@host/db", "postgres://ann:swordfish@host:port/db", "file://ann:swordfish@/x", "file:ann:swordfish@x", "/plain/path", "file:///%zz", "\xff", "file:\xff",
+		"file:///var/lib/x", "file:x", "file:/abs/x", "file:///a%20b%3Fc%23d", "file:a%20b", "file:%00", "file:///%2e%2e/x",
+		"file:",
+		"file://", "file://host/x", "file:///x?mode=memory", "file:x?", "file:///x#part", "file:x#", "FILE:x",
+		"file:%25%32%33",
+		"postgres://ann:swordfish@host/db", "postgres://ann:swordfish@host:port/db", "file://ann:swordfish@/x",
+		"file:ann:swordfish@x", "/plain/path", "file:///%zz", "\xff", "file:\xff",
 		"sqlite:///x", "",
 	} {
 		f.Add(s)
@@ -40,7 +43,8 @@ func FuzzURL(f *testing.F) {
 		}
 		// By hand: the scheme, then the path in one of three forms.
 		rest := strings.TrimPrefix(raw[len("file:"):], "//")
-		if want, err := url.PathUnescape(rest); err != nil || path != want || !strings.EqualFold(raw[:len("file:")], "file:") || strings.ContainsAny(rest, "?#") {
+		if want, err := url.PathUnescape(rest); err != nil || path != want ||
+			!strings.EqualFold(raw[:len("file:")], "file:") || strings.ContainsAny(rest, "?#") {
 			t.Errorf("%q was read as the path %q; want %q, %v", raw, path, want, err)
 		}
 	})
@@ -49,7 +53,8 @@ func FuzzURL(f *testing.F) {
 // FuzzFile opens files of any name, below a folder of the test. The file of that very name is made,
 // and nothing beside it but what belongs to it.
 func FuzzFile(f *testing.F) {
-	for _, s := range []string{"a", "a b", "a?mode=memory", "a#b", "a%41", "a%", "é", "\xff", "a'b\"c;--", ":memory:", "file:a", "..", ".", "a\nb", "a&b=c", "-wal", "a\\b", "~", strings.Repeat("x", 200)} {
+	for _, s := range []string{"a", "a b", "a?mode=memory", "a#b", "a%41", "a%", "é", "\xff", "a'b\"c;--", ":memory:",
+		"file:a", "..", ".", "a\nb", "a&b=c", "-wal", "a\\b", "~", strings.Repeat("x", 200)} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, name string) {

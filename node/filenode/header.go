@@ -80,7 +80,8 @@ func (h header) bytes() []byte {
 
 // numbers are the fields in the order of the file.
 func (h *header) numbers() [fields]*uint64 {
-	return [...]*uint64{&h.seq, &h.state, &h.epoch, (*uint64)(&h.base), (*uint64)(&h.ceiling), &h.place.device, &h.place.inode, &h.place.born}
+	return [...]*uint64{&h.seq, &h.state, &h.epoch, (*uint64)(&h.base), (*uint64)(&h.ceiling), &h.place.device,
+		&h.place.inode, &h.place.born}
 }
 
 // checksum is that of a copy, without the place of the checksum.
@@ -184,7 +185,8 @@ func (h *header) begin(f headerFile, at place, boot [64]byte) error {
 
 // empty empties the rooms of a header that has begun.
 func (h *header) empty(f headerFile) error {
-	return inOrder(func() error { return h.sync(f) }, func() error { return f.Truncate(roomsAt) }, func() error { return f.Truncate(roomsEnd) },
+	return inOrder(func() error { return h.sync(f) }, func() error { return f.Truncate(roomsAt) },
+		func() error { return f.Truncate(roomsEnd) },
 		func() error { return h.put(f, settled) })
 }
 

@@ -176,7 +176,8 @@ func TestTokensUsedUp(t *testing.T) {
 // Places are one unless it is known that they are not.
 func TestSamePlace(t *testing.T) {
 	p := place{device: 1, inode: 2, born: 3}
-	for other, same := range map[place]bool{p: true, {1, 2, 0}: true, {1, 2, 4}: false, {1, 3, 3}: false, {2, 2, 3}: false} {
+	for other, same := range map[place]bool{p: true, {1, 2, 0}: true, {1, 2, 4}: false, {1, 3, 3}: false,
+		{2, 2, 3}: false} {
 		if p.same(other) != same || other.same(p) != same {
 			t.Errorf("%v and %v", p, other)
 		}

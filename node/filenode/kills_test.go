@@ -148,7 +148,8 @@ func TestKilledAnywhere(t *testing.T) {
 	if err := n.List(t.Context(), "", func(node.Lease) bool { return true }); err != nil {
 		t.Error(err)
 	}
-	t.Logf("%d processes were killed, %d that held a name or had it reserved, %d in the middle of a write", killedProcesses, held, cut)
+	t.Logf("%d processes were killed, %d that held a name or had it reserved, %d in the middle of a write",
+		killedProcesses, held, cut)
 }
 
 // torn returns how many copies of a room are incomplete.

@@ -138,7 +138,8 @@ func write(t testing.TB, path, client, text string) {
 func TestMessagesAreNotTrusted(t *testing.T) {
 	n, path := newNode(t)
 	heard := listen(t, n, clientA)
-	for _, bad := range []string{"\n", "x\n", "-1\n", "1 \n", " 1\n", "1:2\n", "12345678901234567890\n", "\x00\n", strings.Repeat("9", 10_000) + "\n",
+	for _, bad := range []string{"\n", "x\n", "-1\n", "1 \n", " 1\n", "1:2\n", "12345678901234567890\n", "\x00\n",
+		strings.Repeat("9", 10_000) + "\n",
 		strings.Repeat("9", 4096) + "5\n", strings.Repeat("\n", 100)} {
 		write(t, path, clientA, bad)
 		write(t, path, clientA, "1\n")

@@ -79,7 +79,8 @@ func parse(rawURL string) (path string, err error) {
 	case u.Scheme != "file":
 		return "", engine.Invalidf("filenode: %s is not a file: URL", shown)
 	case u.Host != "" || u.User != nil:
-		return "", engine.Invalidf("filenode: %s names a host; an absolute path is written file:///path, a relative one file:path", shown)
+		return "", engine.Invalidf(
+			"filenode: %s names a host; an absolute path is written file:///path, a relative one file:path", shown)
 	case u.Opaque != "":
 		if path, err = url.PathUnescape(u.Opaque); err != nil {
 			return "", engine.Invalidf("filenode: %s is not escaped as a URL is%s", shown, detail(err.Error()))
@@ -89,7 +90,8 @@ func parse(rawURL string) (path string, err error) {
 		return "", engine.Invalidf("filenode: %s: write %%23 for a # in the path", shown)
 	}
 	if u.RawQuery != "" || u.ForceQuery {
-		return "", engine.Invalidf("filenode: %s has parameters%s (there are none; write %%3F for a ? in the path)", shown, detail(u.RawQuery))
+		return "", engine.Invalidf("filenode: %s has parameters%s (there are none; write %%3F for a ? in the path)", shown,
+			detail(u.RawQuery))
 	}
 	return path, nil
 }
@@ -138,7 +140,8 @@ func OpenFileContext(ctx context.Context, path string) (*Node, error) {
 		}()
 		err = tooShort(ctx)
 		if n.locking.Load() {
-			err = fmt.Errorf("another process has not finished opening the file, and has it locked (is it stopped?): %w", ctx.Err())
+			err = fmt.Errorf("another process has not finished opening the file, and has it locked (is it stopped?): %w",
+				ctx.Err())
 		}
 		err = newIn(absolute).errorf("open", err)
 	}
@@ -154,7 +157,8 @@ func tooShort(ctx context.Context) error {
 
 // newIn returns a node that is not open.
 func newIn(path string) *Node {
-	n := &Node{file: file{path: path}, listeners: make(map[string]*listener), ends: ends{tell: make(map[node.Holder]string)}}
+	n := &Node{file: file{path: path}, listeners: make(map[string]*listener),
+		ends: ends{tell: make(map[node.Holder]string)}}
 	n.bound.locks = &n.locks
 	return n
 }
@@ -276,7 +280,8 @@ func in[T any](ctx context.Context, n *Node, room int, always bool, f func() (T,
 	case <-ctx.Done():
 	}
 	if !always && state.CompareAndSwap(waiting, givenUp) {
-		return result, node.NotSent(fmt.Errorf("another operation has the file locked (is its process stopped?): %w", ctx.Err()))
+		return result, node.NotSent(fmt.Errorf("another operation has the file locked (is its process stopped?): %w",
+			ctx.Err()))
 	}
 	select { // f's own error says more, if it is near
 	case o := <-done:
@@ -303,5 +308,6 @@ func (n *Node) errorf(op string, err error) error {
 	case errors.Is(err, syscall.EIO):
 		advice = "look at the disk and the kernel's log"
 	}
-	return engine.Named("file "+n.path, op, engine.Explain(err, advice, lasting && (op == "open" || op == node.Acquire.String())))
+	return engine.Named("file "+n.path, op,
+		engine.Explain(err, advice, lasting && (op == "open" || op == node.Acquire.String())))
 }

@@ -60,7 +60,8 @@ func handOver(t testing.TB, waits, releases *Node, name, waiter string) {
 func request(name, label string, token fence.Token) node.Request {
 	id := make([]byte, 16)
 	rand.Read(id)
-	return node.Request{Name: name, Holder: node.Holder(hex.EncodeToString(id) + ":" + label), TTL: time.Minute, Token: token}
+	return node.Request{Name: name, Holder: node.Holder(hex.EncodeToString(id) + ":" + label), TTL: time.Minute,
+		Token: token}
 }
 
 // as is the request for an operation.
@@ -87,8 +88,9 @@ func TestConformance(t *testing.T) {
 		now  func() time.Duration
 		wait func(time.Duration)
 	}{
-		"machine":    {clock.Now, time.Sleep},
-		"fake clock": {func() time.Duration { return time.Duration(moved.Load()) }, func(d time.Duration) { moved.Add(int64(d)) }},
+		"machine": {clock.Now, time.Sleep},
+		"fake clock": {func() time.Duration { return time.Duration(moved.Load()) },
+			func(d time.Duration) { moved.Add(int64(d)) }},
 	} {
 		t.Run(what, func(t *testing.T) {
 			nodetest.Run(t, func(t *testing.T) nodetest.Harness {
@@ -138,7 +140,8 @@ func TestParse(t *testing.T) {
 		if c.problem == "" && (err != nil || path != c.path) {
 			t.Errorf("%s: %q, %v; want %q", c.url, path, err, c.path)
 		}
-		if c.problem != "" && (!errors.Is(err, fenlock.ErrInvalid) || !strings.Contains(err.Error(), c.problem) || strings.Contains(err.Error(), "secret")) {
+		if c.problem != "" && (!errors.Is(err, fenlock.ErrInvalid) || !strings.Contains(err.Error(), c.problem) ||
+			strings.Contains(err.Error(), "secret")) {
 			t.Errorf("%s: %q, %v; want an ErrInvalid with %q", c.url, path, err, c.problem)
 		}
 	}

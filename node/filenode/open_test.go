@@ -56,7 +56,8 @@ func TestTooShortToOpen(t *testing.T) {
 	<-ctx.Done()
 	_, err := OpenContext(ctx, "file://"+path)
 	problem(t, err, path, "open")
-	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "too short") || strings.Contains(err.Error(), "stopped?") {
+	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "too short") ||
+		strings.Contains(err.Error(), "stopped?") {
 		t.Errorf("%v", err)
 	}
 }

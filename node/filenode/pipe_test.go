@@ -122,7 +122,8 @@ func TestPlantedDraftIsNotAdopted(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if was, is := before.Sys().(*syscall.Stat_t), after.Sys().(*syscall.Stat_t); was.Mode != is.Mode || was.Uid != is.Uid || was.Gid != is.Gid {
+			if was, is := before.Sys().(*syscall.Stat_t), after.Sys().(*syscall.Stat_t); was.Mode != is.Mode ||
+				was.Uid != is.Uid || was.Gid != is.Gid {
 				t.Errorf("it was %v of %d, and is %v of %d", before.Mode(), was.Uid, after.Mode(), is.Uid)
 			}
 			if _, err := os.Lstat(pipe); !errors.Is(err, fs.ErrNotExist) {

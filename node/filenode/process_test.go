@@ -211,7 +211,8 @@ func TestKilledProcess(t *testing.T) {
 // stuck takes the locks of some rooms and keeps them, as a process that is stopped in an operation
 // does.
 func stuck(n *Node) {
-	if err := errors.Join(n.locks.lock(roomOf("a")), n.locks.lock(roomOf("b")), n.locks.lock(roomOf("c")), n.locks.lock(roomOf("d"))); err != nil {
+	if err := errors.Join(n.locks.lock(roomOf("a")), n.locks.lock(roomOf("b")), n.locks.lock(roomOf("c")),
+		n.locks.lock(roomOf("d"))); err != nil {
 		fatal(err)
 	}
 	fmt.Println("locked")

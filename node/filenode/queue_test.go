@@ -52,7 +52,8 @@ func TestQueueIsBounded(t *testing.T) {
 		r.Queues["a"] = q
 	})
 	ask := func(number int, stamp int64) int {
-		return want(t, node.Held)(n.Do(t.Context(), as(node.Acquire, asks("a", fmt.Sprint(clientA, ":", number), stamp)))).Ahead
+		return want(t, node.Held)(n.Do(t.Context(),
+			as(node.Acquire, asks("a", fmt.Sprint(clientA, ":", number), stamp)))).Ahead
 	}
 	if got := ask(rule.MaxQueue, 1<<53); got != rule.MaxQueue-1 {
 		t.Errorf("the last one has %d before it", got)

@@ -239,11 +239,14 @@ func TestRoomIsFull(t *testing.T) {
 func TestCoding(t *testing.T) {
 	seed := rand.New(rand.NewPCG(3, 4))
 	for range 200 {
-		r := &room{Store: rule.Store{Registers: map[int]fence.Token{}, Leases: map[string]rule.Lease{}, Queues: map[string]rule.QueueRecord{}}}
+		r := &room{Store: rule.Store{Registers: map[int]fence.Token{}, Leases: map[string]rule.Lease{},
+			Queues: map[string]rule.QueueRecord{}}}
 		for _, name := range names(seed.IntN(5)) {
 			r.Registers[node.Stripe(name)] = 10 + fence.Token(seed.Uint64N(uint64(fence.MaxToken-10)))
-			r.Leases[name] = rule.Lease{Holder: "h\x00\n", Expires: 1 + time.Duration(seed.Int64()), Origin: fence.Token(seed.IntN(3)), Token: fence.MaxToken}
-			q := rule.QueueRecord{Expires: 1 + time.Duration(seed.Int64()), Waiters: rule.Waiters{{Waiter: clientA + ":1", Stamp: seed.Int64N(1 << 53)}}}
+			r.Leases[name] = rule.Lease{Holder: "h\x00\n", Expires: 1 + time.Duration(seed.Int64()),
+				Origin: fence.Token(seed.IntN(3)), Token: fence.MaxToken}
+			q := rule.QueueRecord{Expires: 1 + time.Duration(seed.Int64()),
+				Waiters: rule.Waiters{{Waiter: clientA + ":1", Stamp: seed.Int64N(1 << 53)}}}
 			r.Queues[name] = q
 		}
 		got := &room{body: r.encode(0, 0)}
@@ -259,8 +262,10 @@ func TestCoding(t *testing.T) {
 
 // Whatever is in a room, it is read or refused.
 func FuzzRoom(f *testing.F) {
-	r := &room{Store: rule.Store{Registers: map[int]fence.Token{0: 5}, Leases: map[string]rule.Lease{names(1)[0]: {Holder: "h", Expires: 9}},
-		Queues: map[string]rule.QueueRecord{names(1)[0]: {Expires: 9, Waiters: rule.Waiters{{Waiter: clientA + ":1", Stamp: 3}}}}}}
+	r := &room{Store: rule.Store{Registers: map[int]fence.Token{0: 5},
+		Leases: map[string]rule.Lease{names(1)[0]: {Holder: "h", Expires: 9}},
+		Queues: map[string]rule.QueueRecord{names(1)[0]: {Expires: 9,
+			Waiters: rule.Waiters{{Waiter: clientA + ":1", Stamp: 3}}}}}}
 	f.Add(r.encode(0, 0))
 	f.Add([]byte{0, 0, 0})
 	f.Add([]byte{255, 255, 255, 255, 15})

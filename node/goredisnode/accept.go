@@ -35,7 +35,8 @@ func check(opt *redis.Options) error {
 	case opt.MaxRetries != 0:
 		return engine.Invalidf("go-redis: the client would send a command up to %d times, so that what was granted may be refused to its own holder: set Options.MaxRetries to -1 (0 is the default, 3)", opt.MaxRetries+1)
 	case !opt.ContextTimeoutEnabled:
-		return engine.Invalidf("go-redis: the client ignores the deadlines of contexts: set Options.ContextTimeoutEnabled to true")
+		return engine.Invalidf(
+			"go-redis: the client ignores the deadlines of contexts: set Options.ContextTimeoutEnabled to true")
 	case opt.ReadTimeout < 0:
 		return engine.Invalidf("go-redis: the client sets no deadline when it reads, so that it ignores those of contexts: Options.ReadTimeout must not be -2")
 	case opt.WriteTimeout < 0:

@@ -52,11 +52,14 @@ func TestRefusedOptions(t *testing.T) {
 type mock struct{ redis.UniversalClient }
 
 func TestRefusedClients(t *testing.T) {
-	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"127.0.0.1:1"}, MaxRetries: -1, ContextTimeoutEnabled: true})
+	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"127.0.0.1:1"}, MaxRetries: -1,
+		ContextTimeoutEnabled: true})
 	defer cluster.Close()
-	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": "127.0.0.1:1"}, MaxRetries: -1, ContextTimeoutEnabled: true})
+	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": "127.0.0.1:1"}, MaxRetries: -1,
+		ContextTimeoutEnabled: true})
 	defer ring.Close()
-	sentinels := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: "m", SentinelAddrs: []string{"127.0.0.1:1"}, MaxRetries: -1, ContextTimeoutEnabled: true})
+	sentinels := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: "m", SentinelAddrs: []string{"127.0.0.1:1"},
+		MaxRetries: -1, ContextTimeoutEnabled: true})
 	defer sentinels.Close()
 	for _, c := range []struct {
 		says   string
@@ -80,7 +83,8 @@ func TestNames(t *testing.T) {
 	}{
 		{func(*redis.Options) {}, nil, "redis://127.0.0.1:7000", "127.0.0.1:7000"},
 		{func(o *redis.Options) { o.DB, o.Password = 3, "swordfish" }, nil, "redis://127.0.0.1:7000/3", "127.0.0.1:7000/3"},
-		{func(o *redis.Options) { o.Addr, o.DB = "/run/valkey.sock", 1 }, nil, "unix:///run/valkey.sock/1", "/run/valkey.sock/1"},
+		{func(o *redis.Options) { o.Addr, o.DB = "/run/valkey.sock", 1 }, nil, "unix:///run/valkey.sock/1",
+			"/run/valkey.sock/1"},
 		{func(o *redis.Options) { o.Addr = "[::1]:7000" }, nil, "redis://[::1]:7000", "[::1]:7000"},
 		{func(*redis.Options) {}, []goredisnode.Option{goredisnode.WithName("a")}, "redis://127.0.0.1:7000", "a"},
 	} {
@@ -90,11 +94,13 @@ func TestNames(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"", "a b", "*"} {
-		if _, err := goredisnode.New(clientOf(t, "127.0.0.1:7000"), goredisnode.WithName(name)); !errors.Is(err, node.ErrInvalid) {
+		if _, err := goredisnode.New(clientOf(t, "127.0.0.1:7000"), goredisnode.WithName(name)); !errors.Is(err,
+			node.ErrInvalid) {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
-	if _, err := goredisnode.New(clientOf(t, "127.0.0.1:7000"), goredisnode.WithPrefix("fenlock-line:")); !errors.Is(err, node.ErrInvalid) {
+	if _, err := goredisnode.New(clientOf(t, "127.0.0.1:7000"), goredisnode.WithPrefix("fenlock-line:")); !errors.Is(err,
+		node.ErrInvalid) {
 		t.Error(err)
 	}
 }

@@ -22,7 +22,9 @@ func errorOf(err error) error {
 	case errors.As(err, &said):
 		return resp.Error(withoutArguments(strings.TrimPrefix(said.Error(), "ERR ")))
 	case errors.Is(err, redis.ErrClosed):
-		return node.NotSent(fmt.Errorf("%w: the go-redis client was closed by the program: it has to stay open until the Locker and the node are closed", node.ErrMisconfigured))
+		return node.NotSent(fmt.Errorf(
+			"%w: the go-redis client was closed by the program: it has to stay open until the Locker and the node are closed",
+			node.ErrMisconfigured))
 	case errors.Is(err, redis.ErrPoolTimeout), errors.Is(err, redis.ErrPoolExhausted):
 		return node.NotSent(fmt.Errorf("no connection of the go-redis client was free: its other commands keep them all, so that Options.PoolSize is to be larger (%w)", err))
 	case errors.As(err, &operation):

@@ -57,7 +57,8 @@ func TestLostAnswers(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 			defer cancel()
 			_, err := n.Do(ctx, request(node.Acquire, "orders", "two"))
-			if err == nil || errors.Is(err, node.ErrMisconfigured) || strings.Contains(err.Error(), string(request(0, "", "two").Holder)) {
+			if err == nil || errors.Is(err, node.ErrMisconfigured) ||
+				strings.Contains(err.Error(), string(request(0, "", "two").Holder)) {
 				t.Errorf("%v; want an error that is no refusal", err)
 			}
 			if errors.Is(err, node.ErrNotSent) && !rule.Cut {
@@ -76,7 +77,8 @@ func TestLostAnswers(t *testing.T) {
 				t.Errorf("%d executions of two requests", got)
 			}
 			// Whether it was carried out, its own holder can tell by extending: no other has it.
-			if a, err := n.Do(bounded(t), request(node.Acquire, "orders", "two")); err != nil || a.Status != node.Granted && a.Status != node.Held {
+			if a, err := n.Do(bounded(t), request(node.Acquire, "orders", "two")); err != nil ||
+				a.Status != node.Granted && a.Status != node.Held {
 				t.Errorf("%+v, %v", a, err)
 			}
 		})
@@ -165,7 +167,8 @@ func TestClosedBySomebodyElse(t *testing.T) {
 		t.Fatal(err)
 	}
 	first.Close()
-	if _, err := nodes[0].Do(bounded(t), r); !errors.Is(err, node.ErrMisconfigured) || !errors.Is(err, node.ErrNotSent) || !strings.Contains(err.Error(), "closed by the program") {
+	if _, err := nodes[0].Do(bounded(t), r); !errors.Is(err, node.ErrMisconfigured) || !errors.Is(err, node.ErrNotSent) ||
+		!strings.Contains(err.Error(), "closed by the program") {
 		t.Errorf("%v; want that the client was closed", err)
 	}
 	if err := lock.Extend(bounded(t)); err != nil {
@@ -250,7 +253,8 @@ func TestPoolThatIsUsedUp(t *testing.T) {
 	if err := kept.Info(bounded(t)).Err(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := n.Do(bounded(t), request(node.Acquire, "b", "b")); !errors.Is(err, node.ErrNotSent) || !strings.Contains(err.Error(), "Options.PoolSize") {
+	if _, err := n.Do(bounded(t), request(node.Acquire, "b", "b")); !errors.Is(err, node.ErrNotSent) ||
+		!strings.Contains(err.Error(), "Options.PoolSize") {
 		t.Errorf("%v; want that the pool is used up", err)
 	}
 	kept.Close()
@@ -262,9 +266,12 @@ func TestPoolThatIsUsedUp(t *testing.T) {
 // No server ends the process, whatever it replies, and no error has the password.
 func TestHostileReplies(t *testing.T) {
 	for _, reply := range []string{
-		"$9223372036854775807\r\n", "$9223372036854775805\r\n", "*9223372036854775807\r\n", "%9223372036854775807\r\n", "$-2\r\n", "*-5\r\n", "%-1\r\n", "~-1\r\n",
-		"*1\r\n*1\r\n*1\r\n*9223372036854775807\r\n", "=3\r\nabc\r\n", "=-1\r\n", "!-1\r\n", "_\r\n", "#x\r\n", ",x\r\n", "(x\r\n", "|1\r\n+a\r\n+b\r\n", ">1\r\n+x\r\n", ">0\r\n", ">-1\r\n",
-		"\r\n", "\n", "x\r\n", "+OK\r\n+OK\r\n+OK\r\n+OK\r\n", "%1\r\n*1\r\n+a\r\n+b\r\n", "-\r\n", "+\r\n", ":\r\n", ":x\r\n", "*1\r\n", "HTTP/1.1 400\r\n\r\n",
+		"$9223372036854775807\r\n", "$9223372036854775805\r\n", "*9223372036854775807\r\n", "%9223372036854775807\r\n",
+		"$-2\r\n", "*-5\r\n", "%-1\r\n", "~-1\r\n",
+		"*1\r\n*1\r\n*1\r\n*9223372036854775807\r\n", "=3\r\nabc\r\n", "=-1\r\n", "!-1\r\n", "_\r\n", "#x\r\n", ",x\r\n",
+		"(x\r\n", "|1\r\n+a\r\n+b\r\n", ">1\r\n+x\r\n", ">0\r\n", ">-1\r\n",
+		"\r\n", "\n", "x\r\n", "+OK\r\n+OK\r\n+OK\r\n+OK\r\n", "%1\r\n*1\r\n+a\r\n+b\r\n", "-\r\n", "+\r\n", ":\r\n",
+		":x\r\n", "*1\r\n", "HTTP/1.1 400\r\n\r\n",
 		"-ERR unknown command `HELLO`, with args beginning with: `3` `auth` `ann` `swordfish` \r\n",
 	} {
 		addr := hostile(t, reply)

@@ -107,7 +107,8 @@ func bounded(t testing.TB) context.Context {
 }
 
 func request(op node.Op, name, holder string) node.Request {
-	return node.Request{Op: op, Name: name, Holder: node.Holder(fmt.Sprintf("%032x:%s", holder, holder)), TTL: time.Minute, Token: 1}
+	return node.Request{Op: op, Name: name, Holder: node.Holder(fmt.Sprintf("%032x:%s", holder, holder)), TTL: time.Minute,
+		Token: 1}
 }
 
 // each runs a test on each kind of server, beside others.

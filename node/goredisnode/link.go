@@ -44,7 +44,8 @@ func (l *link) Pooled() bool { return true }
 func (l *link) Remote() string { return remote(l.client.Options()) }
 
 // Identify implements resp.Link.
-func (l *link) Identify(ctx context.Context, and resp.Command, accept func(info string, other resp.Reply, dial uint64) error) error {
+func (l *link) Identify(ctx context.Context, and resp.Command,
+	accept func(info string, other resp.Reply, dial uint64) error) error {
 	dial := l.Dial()
 	replies, err := l.DoMulti(ctx, resp.Command{"INFO"}, and)
 	if err != nil {

@@ -60,7 +60,8 @@ func follow(t *testing.T, s, primary *testserver.Server) {
 
 func managedLocker(t *testing.T, client *redis.Client, with ...goredisnode.Option) *fenlock.Locker {
 	t.Helper()
-	l, err := fenlock.New(fenlock.Config{Nodes: []node.Node{open(t, client, with...)}, TTL: managedTTL, MaxTTL: managedMaxTTL, NodeTimeout: managedTTL / 4})
+	l, err := fenlock.New(fenlock.Config{Nodes: []node.Node{open(t, client, with...)}, TTL: managedTTL,
+		MaxTTL: managedMaxTTL, NodeTimeout: managedTTL / 4})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +165,8 @@ func TestSentinels(t *testing.T) {
 			t.Cleanup(func() { c.Close() })
 			return c
 		}
-		holder, other := managedLocker(t, client(), goredisnode.WithName("sentinels")), managedLocker(t, client(), goredisnode.WithName("sentinels"))
+		holder, other := managedLocker(t, client(), goredisnode.WithName("sentinels")), managedLocker(t, client(),
+			goredisnode.WithName("sentinels"))
 		held, err := holder.Acquire(bounded(t), "orders")
 		if err != nil {
 			t.Fatal(err)
@@ -183,7 +185,8 @@ func TestClusterIsRefused(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		s := testserver.Cluster(t, kind, 1)[0]
 		n := joined(t, s.Addr(), managedMaxTTL, goredisnode.WithPrefix("{fenlock}:"))
-		if _, err := n.Do(bounded(t), request(node.Acquire, "a", "a")); !errors.Is(err, fenlock.ErrMisconfigured) || !strings.Contains(err.Error(), "cluster mode") {
+		if _, err := n.Do(bounded(t), request(node.Acquire, "a", "a")); !errors.Is(err, fenlock.ErrMisconfigured) ||
+			!strings.Contains(err.Error(), "cluster mode") {
 			t.Errorf("%v", err)
 		}
 	})
@@ -207,7 +210,8 @@ func TestAddressMovesToAnotherNodesServer(t *testing.T) {
 			}
 		})
 		// The third is down, so that the lock needs both others.
-		l := lockerOf(t, time.Minute, open(t, clientOf(t, servers[0].Addr())), open(t, moving), open(t, clientOf(t, "127.0.0.1:1")))
+		l := lockerOf(t, time.Minute, open(t, clientOf(t, servers[0].Addr())), open(t, moving),
+			open(t, clientOf(t, "127.0.0.1:1")))
 		var lock *fenlock.Lock
 		eventually(t, func() (err error) { lock, err = l.TryAcquire(bounded(t), "orders"); return err })
 		target.Store(servers[0])
@@ -241,7 +245,8 @@ func TestStrayLeaseIsNotMade(t *testing.T) {
 		replica.Do("REPLICAOF", "NO", "ONE")
 		follow(t, primary, replica)
 		primary.Do("REPLICAOF", "NO", "ONE")
-		if a, err := other.Do(bounded(t), short(node.Acquire, "another name")); err != nil || a.Status != node.Rejoining || a.Absence.Cause != node.Replaced {
+		if a, err := other.Do(bounded(t), short(node.Acquire, "another name")); err != nil || a.Status != node.Rejoining ||
+			a.Absence.Cause != node.Replaced {
 			t.Fatalf("%+v, %v; want it out, since it is another server now", a, err)
 		}
 		if a, err := knowing.Do(bounded(t), short(node.Extend, "stray")); err != nil || a.Status != node.Rejoining {

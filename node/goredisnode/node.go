@@ -61,10 +61,12 @@ func New(client redis.UniversalClient, with ...Option) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	provided := opt.CredentialsProvider != nil || opt.CredentialsProviderContext != nil || opt.StreamingCredentialsProvider != nil
+	provided := opt.CredentialsProvider != nil || opt.CredentialsProviderContext != nil ||
+		opt.StreamingCredentialsProvider != nil
 	n, err := respnode.New(newLink(own), respnode.Server{
 		Name: name, Member: member, Prefix: o.prefix, Via: own, Secrets: resp.NewSecrets(opt.Password),
-		User: cmp.Or(opt.Username, "default"), AnyUser: provided, Password: opt.Password != "" || provided, TLS: opt.TLSConfig != nil,
+		User: cmp.Or(opt.Username, "default"), AnyUser: provided, Password: opt.Password != "" || provided,
+		TLS: opt.TLSConfig != nil,
 	})
 	if err != nil {
 		return nil, err

@@ -31,7 +31,8 @@ func TestConformance(t *testing.T) {
 			}
 			server.Do(append([]string{"ACL", "SETUSER", "default", "resetkeys", "resetchannels", "-@all"}, rules...)...)
 			open := func() node.Node {
-				n := open(t, clientOf(t, server.Addr(), func(o *redis.Options) { o.Protocol = protocol[kind] }), goredisnode.WithPrefix(prefix))
+				n := open(t, clientOf(t, server.Addr(), func(o *redis.Options) { o.Protocol = protocol[kind] }),
+					goredisnode.WithPrefix(prefix))
 				if err := n.Join(node.Group{Nodes: []node.Node{n}, MaxTTL: time.Hour}); err != nil {
 					t.Fatal(err)
 				}

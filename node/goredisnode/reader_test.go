@@ -44,9 +44,12 @@ func TestReaderBounds(t *testing.T) {
 		says  string
 	}{
 		{"$16385\r\n", false, "more than 16384 bytes"}, {"$1048577\r\n", true, "no length"}, {"$16372\r\n", false, ""},
-		{"$1048560\r\n", true, ""}, {"*65\r\n", false, "more than 64 elements"}, {"*64\r\n", false, ""}, {"%33\r\n", false, "more than 64 elements"},
-		{"*24577\r\n", true, "elements"}, {"*9223372036854775807\r\n", true, "no length"}, {"$9223372036854775807\r\n", true, "no length"},
-		{"*99999999999999999999\r\n", true, "no length"}, {"$-2\r\n", false, "no length"}, {"*x\r\n", false, "no length"}, {":x\r\n", false, "no number"},
+		{"$1048560\r\n", true, ""}, {"*65\r\n", false, "more than 64 elements"}, {"*64\r\n", false, ""},
+		{"%33\r\n", false, "more than 64 elements"},
+		{"*24577\r\n", true, "elements"}, {"*9223372036854775807\r\n", true, "no length"},
+		{"$9223372036854775807\r\n", true, "no length"},
+		{"*99999999999999999999\r\n", true, "no length"}, {"$-2\r\n", false, "no length"}, {"*x\r\n", false, "no length"},
+		{":x\r\n", false, "no number"},
 		{strings.Repeat("*1\r\n", 6), false, ""}, {strings.Repeat("*1\r\n", 7), false, "lists within lists"},
 		{"*2\r\n*40\r\n" + strings.Repeat("+a\r\n", 40) + "*40\r\n", false, "elements"},
 		{"*2\r\n$9000\r\n" + strings.Repeat("a", 9000) + "\r\n$9000\r\n", false, "bytes"},
@@ -68,7 +71,8 @@ func TestReaderBounds(t *testing.T) {
 // reply, as it would be written.
 func FuzzReader(f *testing.F) {
 	for _, s := range []string{
-		":7\r\n", "$5\r\nhello\r\n", "*3\r\n:1\r\n$1\r\na\r\n*0\r\n", "%1\r\n+a\r\n_\r\n", "-ERR x\r\n", "!5\r\nERR x\r\n", "=7\r\ntxt:abc\r\n", "$0\r\n\r\n", "*-1\r\n", "#t\r\n", ",1.5\r\n",
+		":7\r\n", "$5\r\nhello\r\n", "*3\r\n:1\r\n$1\r\na\r\n*0\r\n", "%1\r\n+a\r\n_\r\n", "-ERR x\r\n", "!5\r\nERR x\r\n",
+		"=7\r\ntxt:abc\r\n", "$0\r\n\r\n", "*-1\r\n", "#t\r\n", ",1.5\r\n",
 		"$30\r\n# Replication\r\nrole:slave\r\nab\r\n", "-READONLY x\r\n", "*2\r\n*2\r\n:1\r\n:2\r\n+x\r\n",
 	} {
 		f.Add([]byte(s), true)

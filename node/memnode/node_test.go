@@ -33,7 +33,8 @@ func TestAdmission(t *testing.T) {
 	nodetest.RunAdmission(t, func(t *testing.T) nodetest.Admission {
 		clock := new(fakeClock)
 		n := New("memory", WithClock(clock.Now))
-		return nodetest.Admission{Open: func() node.Node { return n.Share() }, Wait: clock.Advance, Wipe: func() { n.Crash(); clock.Advance(1); n.Restart() }}
+		return nodetest.Admission{Open: func() node.Node { return n.Share() }, Wait: clock.Advance,
+			Wipe: func() { n.Crash(); clock.Advance(1); n.Restart() }}
 	})
 }
 
@@ -46,7 +47,8 @@ func TestConformanceOnTheDefaultClock(t *testing.T) {
 
 func request(name, holder string, token fence.Token) node.Request {
 	id := fmt.Sprintf("%032x", holder)
-	return node.Request{Name: name, Holder: node.Holder(id[len(id)-32:] + ":" + holder), TTL: 10 * time.Second, Token: token}
+	return node.Request{Name: name, Holder: node.Holder(id[len(id)-32:] + ":" + holder), TTL: 10 * time.Second,
+		Token: token}
 }
 
 func must(t *testing.T, want node.Status) func(node.Answer, error) node.Answer {
@@ -67,11 +69,13 @@ func TestCrashRestartAdmit(t *testing.T) {
 	must(t, node.Held)(n.Do(ctx, as(node.Acquire, request("x", "two", 0))))
 
 	n.Crash()
-	if _, err := other.Do(ctx, as(node.Acquire, request("x", "two", 0))); !errors.Is(err, ErrDown) || !strings.Contains(err.Error(), "memnode a") {
+	if _, err := other.Do(ctx, as(node.Acquire, request("x", "two", 0))); !errors.Is(err, ErrDown) ||
+		!strings.Contains(err.Error(), "memnode a") {
 		t.Errorf("while down: %v", err)
 	}
 	n.Restart()
-	if a := must(t, node.Rejoining)(other.Do(ctx, as(node.Acquire, request("x", "two", 0)))); a.Absence.Cause != node.NotJoined {
+	if a := must(t, node.Rejoining)(other.Do(ctx,
+		as(node.Acquire, request("x", "two", 0)))); a.Absence.Cause != node.NotJoined {
 		t.Error("the answer does not say why the node is out:", a.Absence)
 	}
 	must(t, node.Rejoining)(n.Do(ctx, as(node.Extend, request("x", "one", got.Register))))

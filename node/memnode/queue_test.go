@@ -72,7 +72,8 @@ func TestListenOnANodeThatIsDown(t *testing.T) {
 	n, ctx := New("a"), t.Context()
 	n.Crash()
 	var here events
-	if err := n.Listen(ctx, client("a"), here.add); !errors.Is(err, ErrDown) || !strings.Contains(err.Error(), "memnode a") {
+	if err := n.Listen(ctx, client("a"), here.add); !errors.Is(err, ErrDown) ||
+		!strings.Contains(err.Error(), "memnode a") {
 		t.Errorf("listen while down: %v", err)
 	}
 	n.Restart()

@@ -84,7 +84,8 @@ func (n admission) Facts(ctx context.Context) (admit.Facts, error) {
 func (s *store) facts() admit.Facts {
 	return admit.Facts{Server: s.server(), Memory: s.memory(), Terms: s.terms,
 		Votes: !s.Out, Marked: !s.Out, Recorded: true, // New has it admitted, so none is ever new
-		Counted: true, Out: s.clock() - s.restarted, Cause: node.Restarted, Untouched: true, Empty: s.empty, State: s.restarted}
+		Counted: true, Out: s.clock() - s.restarted, Cause: node.Restarted, Untouched: true, Empty: s.empty,
+		State: s.restarted}
 }
 
 // Note implements admit.Store: the store counts from its start.

@@ -73,7 +73,8 @@ func (n store) Registers(ctx context.Context) (r node.Registers, err error) {
 // missing refuses a table of stripes that lacks some: each may have been a register that counts.
 func missing(rows int) error {
 	if rows < node.Stripes {
-		return engine.Misconfiguredf("%d rows are missing in fenlock_stripes, which has been emptied: %s", node.Stripes-rows, runMigrate)
+		return engine.Misconfiguredf("%d rows are missing in fenlock_stripes, which has been emptied: %s", node.Stripes-rows,
+			runMigrate)
 	}
 	return nil
 }
@@ -81,7 +82,8 @@ func missing(rows int) error {
 // usedStripes returns how many stripes have a register.
 func usedStripes(ctx context.Context, conn *sql.Conn) (used int, err error) {
 	var rows int
-	if err := conn.QueryRowContext(ctx, `SELECT COUNT(*), COUNT(NULLIF(token, 0)) FROM fenlock_stripes`).Scan(&rows, &used); err != nil {
+	if err := conn.QueryRowContext(ctx, `SELECT COUNT(*), COUNT(NULLIF(token, 0)) FROM fenlock_stripes`).Scan(&rows,
+		&used); err != nil {
 		return 0, err
 	}
 	return used, missing(rows)
@@ -160,7 +162,10 @@ func factsOf(ctx context.Context, conn *sql.Conn, s *session) (f admit.Facts, er
 
 // Note implements admit.Store. The leases go in the same step.
 func (n store) Note(ctx context.Context, f admit.Facts) (bool, error) {
-	return n.change(ctx, f, true, func(m *meta, s *session, now time.Duration) (meta, string) { return m.noted(s, f.Cause, now) })
+	return n.change(ctx, f, true, func(m *meta, s *session, now time.Duration) (meta,
+		string) {
+		return m.noted(s, f.Cause, now)
+	})
 }
 
 // Mark implements admit.Store. The leases go in the same step, unless none was lost.
@@ -171,7 +176,8 @@ func (n store) Mark(ctx context.Context, f admit.Facts, own admit.Terms, empty [
 }
 
 // change writes the row of a server that is still what the facts say.
-func (n store) change(ctx context.Context, f admit.Facts, forget bool, to func(m *meta, s *session, now time.Duration) (meta, string)) (bool, error) {
+func (n store) change(ctx context.Context, f admit.Facts, forget bool,
+	to func(m *meta, s *session, now time.Duration) (meta, string)) (bool, error) {
 	conn, s, err := n.freshConn(ctx)
 	if err != nil {
 		return false, explained(err)
@@ -204,7 +210,8 @@ func (n store) Raise(ctx context.Context, _ admit.Facts, tokens map[int]fence.To
 		return explained(err)
 	}
 	defer conn.Close()
-	_, err = conn.ExecContext(ctx, `INSERT INTO fenlock_stripes (stripe, version, token, turns, leases, waiters, notices) VALUES `+rows.String()+
-		` ON DUPLICATE KEY UPDATE version = VALUES(version), token = GREATEST(token, VALUES(token))`)
+	_, err = conn.ExecContext(ctx,
+		`INSERT INTO fenlock_stripes (stripe, version, token, turns, leases, waiters, notices) VALUES `+rows.String()+
+			` ON DUPLICATE KEY UPDATE version = VALUES(version), token = GREATEST(token, VALUES(token))`)
 	return explained(err)
 }

@@ -78,7 +78,8 @@ func used(t testing.TB, s *testserver.MariaDB, maxTTL time.Duration) *mysqlnode.
 func TestWriteAfterTheNote(t *testing.T) {
 	s := testserver.StartMariaDB(t)
 	n := used(t, s, brief)
-	for op, kind := range map[string]node.Op{"extend": node.Extend, "acquire": node.Acquire, "force": node.ForceRelease, "confirm": node.Confirm} {
+	for op, kind := range map[string]node.Op{"extend": node.Extend, "acquire": node.Acquire, "force": node.ForceRelease,
+		"confirm": node.Confirm} {
 		t.Run(op, func(t *testing.T) {
 			lock := as(node.Acquire, request(node.Acquire, "held by "+op), brief) // a note takes all leases
 			lock.Token = want(t, node.Granted)(n.Do(t.Context(), lock)).Register
@@ -225,7 +226,8 @@ func TestRaise(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	if a := want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, request(node.Acquire, "a"), time.Minute))); a.Register != 1001 {
+	if a := want(t, node.Granted)(n.Do(t.Context(),
+		as(node.Acquire, request(node.Acquire, "a"), time.Minute))); a.Register != 1001 {
 		t.Errorf("%+v", a)
 	}
 	if err := n.Store().Raise(t.Context(), admit.Facts{}, map[int]fence.Token{stripe: 7}); err != nil {
@@ -282,7 +284,8 @@ func TestNewServersBesideASilentNode(t *testing.T) {
 		return l, a2, b2, n
 	}
 	first, a1, _, n1 := client()
-	if a := want(t, node.Rejoining)(n1.Do(t.Context(), as(node.Acquire, request(node.Acquire, "b"), brief))); a.Absence.Cause != node.Unused {
+	if a := want(t, node.Rejoining)(n1.Do(t.Context(),
+		as(node.Acquire, request(node.Acquire, "b"), brief))); a.Absence.Cause != node.Unused {
 		t.Errorf("%+v; the nodes in memory were admitted before", a)
 	}
 	admitted(t, n1, brief)
@@ -299,7 +302,8 @@ func TestNewServersBesideASilentNode(t *testing.T) {
 			t.Fatal("two clients have the lock")
 		}
 	}
-	if a := want(t, node.Rejoining)(n2.Do(t.Context(), as(node.Acquire, request(node.Acquire, "b"), brief))); a.Absence.Cause != node.NeedsRegisters {
+	if a := want(t, node.Rejoining)(n2.Do(t.Context(),
+		as(node.Acquire, request(node.Acquire, "b"), brief))); a.Absence.Cause != node.NeedsRegisters {
 		t.Errorf("%+v", a)
 	}
 	b2.off.Store(false)
@@ -330,7 +334,8 @@ func TestNewServersOfAnotherGroup(t *testing.T) {
 		t.Helper()
 		before := contents(t, s)
 		_, err := n.Do(t.Context(), as(node.Acquire, request(node.Acquire, "a"), brief))
-		if problem(t, err, append(says, n.String())...); !errors.Is(err, node.ErrMisconfigured) || !errors.Is(err, node.ErrNotSent) {
+		if problem(t, err, append(says, n.String())...); !errors.Is(err, node.ErrMisconfigured) ||
+			!errors.Is(err, node.ErrNotSent) {
 			t.Errorf("%v", err)
 		}
 		if after := contents(t, s); after != before {
@@ -397,7 +402,8 @@ func TestFactsOfOthers(t *testing.T) {
 		"other members, no mark": {`facts = '{"members": "x y"}'`, "another group"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			run(t, s, `UPDATE fenlock_meta SET format = 1, facts = '`+strings.ReplaceAll(facts, `'`, `''`)+`', version = version + 1`,
+			run(t, s, `UPDATE fenlock_meta SET format = 1, facts = '`+strings.ReplaceAll(facts, `'`, `''`)+
+				`', version = version + 1`,
 				`UPDATE fenlock_meta SET `+c.change+`, version = version + 1`)
 			before := contents(t, s)
 			n := open(t, s.URL())
@@ -420,8 +426,10 @@ func TestFactsOfOthers(t *testing.T) {
 func TestAdmissionOverPools(t *testing.T) {
 	s := testserver.StartMariaDB(t)
 	used(t, s, maxTTL)
-	for _, parameters := range []string{"sql_safe_updates=1", "timestamp=1000000000", "time_zone='%2B05:30'", "clientFoundRows=true", "sql_mode='ORACLE,EMPTY_STRING_IS_NULL'",
-		"tx_isolation='SERIALIZABLE'", "sql_select_limit=100", "charset=latin1", "sql_mode='ANSI,NO_BACKSLASH_ESCAPES,PIPES_AS_CONCAT'"} {
+	for _, parameters := range []string{"sql_safe_updates=1", "timestamp=1000000000", "time_zone='%2B05:30'",
+		"clientFoundRows=true", "sql_mode='ORACLE,EMPTY_STRING_IS_NULL'",
+		"tx_isolation='SERIALIZABLE'", "sql_select_limit=100", "charset=latin1",
+		"sql_mode='ANSI,NO_BACKSLASH_ESCAPES,PIPES_AS_CONCAT'"} {
 		t.Run(parameters, func(t *testing.T) {
 			db, err := sql.Open("mysql", s.DSN()+"?"+parameters)
 			if err != nil {

@@ -47,7 +47,8 @@ func (n store) Attend(ctx context.Context, h *cas.Hearing) error {
 	}
 	l := &listener{node: n.pool, Hearing: h, conn: conn, server: s}
 	var autocommit, transaction int
-	err = conn.QueryRowContext(begin, `SELECT CONNECTION_ID(), @@autocommit, `+s.inTransaction()).Scan(&l.number, &autocommit, &transaction)
+	err = conn.QueryRowContext(begin, `SELECT CONNECTION_ID(), @@autocommit, `+s.inTransaction()).Scan(&l.number,
+		&autocommit, &transaction)
 	if err = cmp.Or(err, committing(autocommit, transaction)); err != nil {
 		return err
 	}
@@ -122,7 +123,8 @@ func (l *listener) unregister() {
 		return
 	}
 	defer conn.Close()
-	conn.ExecContext(ctx, fmt.Sprintf(`DELETE FROM fenlock_listeners WHERE client = %s AND connection = %d`, literal([]byte(l.Client())), l.number))
+	conn.ExecContext(ctx, fmt.Sprintf(`DELETE FROM fenlock_listeners WHERE client = %s AND connection = %d`,
+		literal([]byte(l.Client())), l.number))
 }
 
 // look reads the notices that are new: those for this client, and those that say which queues move.

@@ -42,7 +42,8 @@ func unwritten(err error) error {
 	switch number(err) {
 	case 1213, 1020: // another write was certified before (Galera), or is newer than a snapshot
 		return node.NotSent(fmt.Errorf("%w: %w", cas.ErrConflict, err))
-	case 1205, 1969, 3024, 1290, 1792, 1836, 1874, 1142, 1143, 1044, 1146, 1049, 1046, 1047, 1114, 1153, 1406, 1054, 1064, 1021, 1030, 1040, 1041, 1226:
+	case 1205, 1969, 3024, 1290, 1792, 1836, 1874, 1142, 1143, 1044, 1146, 1049, 1046, 1047, 1114, 1153, 1406, 1054, 1064,
+		1021, 1030, 1040, 1041, 1226:
 		return node.NotSent(err)
 	}
 	if errors.Is(err, driver.ErrBadConn) || errors.Is(err, mysql.ErrPktTooLarge) { // nothing was written to the network
@@ -74,7 +75,8 @@ func advice(err error) (text string, permanent bool) {
 	case 1290, 1836, 1874:
 		return "the server is read-only: it is a replica, or a primary that is being replaced; name the primary", true
 	case 1040, 1203, 1226:
-		return "the server has no connection left: raise max_connections (or max_user_connections), or use a smaller pool", false
+		return "the server has no connection left: raise max_connections (or max_user_connections), or use a smaller pool",
+			false
 	case 1205:
 		return "another session keeps a row of fenlock_stripes locked: an open transaction of another program? SHOW PROCESSLIST and information_schema.INNODB_TRX show it", false
 	case 1969, 3024:

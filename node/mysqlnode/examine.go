@@ -69,8 +69,10 @@ func (n *Node) examine(ctx context.Context, of node.Look, e *node.Examination) e
 	}
 	bad, err := damaged(ctx, conn)
 	if bad > 0 {
-		e.Findings = append(e.Findings, node.Found("registers", node.Error, "The table fenlock_stripes has %d rows that no fenlock writes: names of these stripes cannot be locked.", bad).
-			Do("Another program wrote there. When no lock is held, drop the tables fenlock_* and run fenlock migrate; tokens then start again from the wall clock, which is larger than every one before unless the clock was set back."))
+		e.Findings = append(e.Findings,
+			node.Found("registers", node.Error,
+				"The table fenlock_stripes has %d rows that no fenlock writes: names of these stripes cannot be locked.", bad).
+				Do("Another program wrote there. When no lock is held, drop the tables fenlock_* and run fenlock migrate; tokens then start again from the wall clock, which is larger than every one before unless the clock was set back."))
 	}
 	return err
 }
@@ -112,14 +114,17 @@ const fewConnections = 50
 // findings says what is wrong with a server's settings, or will be.
 func findings(s *session, set map[string]string) (found []node.Finding) {
 	if s.volatile != "" && !s.galera {
-		found = append(found, node.Found("durability", node.Warning, "A crash of the server may lose locks that it has granted (%s), so it stays out for MaxTTL after each start.", s.volatile).
+		found = append(found, node.Found("durability", node.Warning,
+			"A crash of the server may lose locks that it has granted (%s), so it stays out for MaxTTL after each start.",
+			s.volatile).
 			Do("SET GLOBAL innodb_flush_log_at_trx_commit = 1, and sync_binlog = 1 if it has a binary log, and in its configuration file."))
 	}
 	if s.galera {
 		found = append(found, node.Found("galera", node.Note, "The server is a member of a Galera cluster: all its members are one node. Waiters that are connected to different members are told by looking, every few seconds."))
 	}
 	if n, err := strconv.Atoi(set["max_connections"]); err == nil && n < fewConnections {
-		found = append(found, node.Found("connections", node.Warning, "The server takes %d connections. Each process keeps one while it waits for a lock.", n).
+		found = append(found, node.Found("connections", node.Warning,
+			"The server takes %d connections. Each process keeps one while it waits for a lock.", n).
 			Do("Raise max_connections."))
 	}
 	return found

@@ -25,7 +25,8 @@ func TestKilledServerKeepsLocks(t *testing.T) {
 		s.Kill()
 		time.Sleep(time.Second)
 		_, err := n.Do(t.Context(), as(node.Extend, lock))
-		if problem(t, err, "mysql "+n.String()+": extend: "); !errors.Is(err, node.ErrNotSent) || errors.Is(err, node.ErrMisconfigured) {
+		if problem(t, err, "mysql "+n.String()+": extend: "); !errors.Is(err, node.ErrNotSent) ||
+			errors.Is(err, node.ErrMisconfigured) {
 			t.Errorf("%v; want an error of a request that was not sent", err)
 		}
 		s.Restart()
@@ -76,10 +77,12 @@ func TestForgetfulServerWaits(t *testing.T) {
 			s.Restart()
 			start := time.Now()
 			a, err := n.Do(t.Context(), as(node.Extend, lock))
-			if err != nil || a.Status != node.Rejoining || a.Absence.Cause != node.Restarted || a.Absence.Wait <= 0 || a.Absence.Wait > admit.Quarantine(maxTTL) {
+			if err != nil || a.Status != node.Rejoining || a.Absence.Cause != node.Restarted || a.Absence.Wait <= 0 ||
+				a.Absence.Wait > admit.Quarantine(maxTTL) {
 				t.Fatalf("%+v, %v; want rejoining", a, err)
 			}
-			if e, err := n.Examine(t.Context(), node.Look{}); err != nil || e.Admitted || e.Wait <= 0 || !e.Rebuild || e.Why != node.Restarted.String() {
+			if e, err := n.Examine(t.Context(), node.Look{}); err != nil || e.Admitted || e.Wait <= 0 || !e.Rebuild ||
+				e.Why != node.Restarted.String() {
 				t.Errorf("%+v, %v", e, err)
 			}
 			for a.Status == node.Rejoining && time.Since(start) < time.Minute {
@@ -104,7 +107,8 @@ func TestForgetfulServerWaits(t *testing.T) {
 // not tell what those of the one before were.
 func TestCrashAfterTheFirstLock(t *testing.T) {
 	const maxTTL = 3 * time.Second
-	for name, next := range map[string]string{"volatile": "innodb-flush-log-at-trx-commit=0", "durable": "innodb-flush-log-at-trx-commit=1"} {
+	for name, next := range map[string]string{"volatile": "innodb-flush-log-at-trx-commit=0",
+		"durable": "innodb-flush-log-at-trx-commit=1"} {
 		t.Run(name, func(t *testing.T) {
 			s := testserver.StartMariaDB(t, "innodb-flush-log-at-trx-commit=0")
 			n := open(t, s.URL())
@@ -294,7 +298,8 @@ func TestLockedRow(t *testing.T) {
 	}
 	r := request(node.Acquire, "a")
 	_, err = n.Do(t.Context(), r)
-	if problem(t, err, "1205", "open transaction"); !errors.Is(err, node.ErrNotSent) || errors.Is(err, node.ErrMisconfigured) {
+	if problem(t, err, "1205", "open transaction"); !errors.Is(err, node.ErrNotSent) ||
+		errors.Is(err, node.ErrMisconfigured) {
 		t.Errorf("%v", err)
 	}
 	run(t, s, `SET GLOBAL innodb_lock_wait_timeout = 50`, `SET GLOBAL max_statement_time = 0.3`)
@@ -398,7 +403,8 @@ func TestRestartedWhileAdmitted(t *testing.T) {
 			if err := n.Migrate(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(maxTTL + rule.Drift(maxTTL) + 2*time.Second) // the tables are old enough, and so is this run, known by the second
+			// the tables are old enough, and so is this run, known by the second
+			time.Sleep(maxTTL + rule.Drift(maxTTL) + 2*time.Second)
 			asked := 0
 			other := &between{asked: func() {
 				if asked++; asked > 1 {

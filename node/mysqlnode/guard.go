@@ -189,7 +189,8 @@ func (c *guardedConn) after(err *error) {
 }
 
 // QueryContext implements driver.QueryerContext.
-func (c *guardedConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (r driver.Rows, err error) {
+func (c *guardedConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (r driver.Rows,
+	err error) {
 	defer c.after(&err)
 	inner, err := c.fullConn.QueryContext(ctx, query, args)
 	if err != nil {
@@ -199,7 +200,8 @@ func (c *guardedConn) QueryContext(ctx context.Context, query string, args []dri
 }
 
 // ExecContext implements driver.ExecerContext.
-func (c *guardedConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (r driver.Result, err error) {
+func (c *guardedConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (r driver.Result,
+	err error) {
 	defer c.after(&err)
 	return c.fullConn.ExecContext(ctx, query, args)
 }

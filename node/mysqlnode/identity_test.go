@@ -40,7 +40,8 @@ func saveTables(t testing.TB, s *testserver.MariaDB, to string) {
 	t.Helper()
 	statements := []string{`DROP DATABASE IF EXISTS ` + to, `CREATE DATABASE ` + to}
 	for _, table := range []string{"fenlock_meta", "fenlock_stripes", "fenlock_listeners"} {
-		statements = append(statements, fmt.Sprintf(`CREATE TABLE %s.%s LIKE locks.%[2]s`, to, table), fmt.Sprintf(`INSERT INTO %s.%s SELECT * FROM locks.%[2]s`, to, table))
+		statements = append(statements, fmt.Sprintf(`CREATE TABLE %s.%s LIKE locks.%[2]s`, to, table),
+			fmt.Sprintf(`INSERT INTO %s.%s SELECT * FROM locks.%[2]s`, to, table))
 	}
 	run(t, s, statements...)
 }
@@ -67,7 +68,8 @@ func TestCopyOfTheTables(t *testing.T) {
 			time.Sleep(1100 * time.Millisecond)
 			clear(t, s)
 			for _, table := range []string{"fenlock_meta", "fenlock_stripes", "fenlock_listeners"} {
-				run(t, s, fmt.Sprintf(`CREATE TABLE %s LIKE saved.%[1]s`, table), fmt.Sprintf(`INSERT INTO %s SELECT * FROM saved.%[1]s`, table))
+				run(t, s, fmt.Sprintf(`CREATE TABLE %s LIKE saved.%[1]s`, table),
+					fmt.Sprintf(`INSERT INTO %s SELECT * FROM saved.%[1]s`, table))
 			}
 		}},
 		"in another database": {"mysql://root@" + s.Addr() + "/saved?name=" + s.Addr() + "/locks", func() {}},
@@ -130,7 +132,8 @@ func TestCopyOfTheData(t *testing.T) {
 	moved := open(t, other.URL()+"?name="+n.String())
 	join(t, moved, brief, false)
 	for _, n := range []*mysqlnode.Node{n, moved} {
-		if a := want(t, node.Rejoining)(n.Do(t.Context(), as(node.Acquire, request(node.Acquire, "held"), brief))); a.Absence.Cause != node.Replaced {
+		if a := want(t, node.Rejoining)(n.Do(t.Context(),
+			as(node.Acquire, request(node.Acquire, "held"), brief))); a.Absence.Cause != node.Replaced {
 			t.Errorf("%+v", a)
 		}
 		admitted(t, n, brief)
@@ -168,7 +171,8 @@ func TestTablesOfAnotherEngine(t *testing.T) {
 		n := open(t, s.URL())
 		join(t, n, brief, false)
 		_, err := n.Do(t.Context(), as(node.Acquire, request(node.Acquire, "a"), brief))
-		if problem(t, err, table, "MyISAM", "only InnoDB"); !errors.Is(err, node.ErrMisconfigured) || !errors.Is(err, node.ErrNotSent) {
+		if problem(t, err, table, "MyISAM", "only InnoDB"); !errors.Is(err, node.ErrMisconfigured) ||
+			!errors.Is(err, node.ErrNotSent) {
 			t.Errorf("%v", err)
 		}
 	}
@@ -318,7 +322,8 @@ func TestPoolForReading(t *testing.T) {
 	n, _ := pooled(t, s, "locks", "tx_read_only=1")
 	join(t, n, brief, false)
 	_, err := n.Do(t.Context(), as(node.Acquire, request(node.Acquire, "a"), brief))
-	if problem(t, err, "1792", "tx_read_only"); strings.Contains(err.Error(), "replica") || !errors.Is(err, node.ErrMisconfigured) {
+	if problem(t, err, "1792", "tx_read_only"); strings.Contains(err.Error(), "replica") ||
+		!errors.Is(err, node.ErrMisconfigured) {
 		t.Errorf("%v", err)
 	}
 }
@@ -356,12 +361,14 @@ func TestReplica(t *testing.T) {
 			}
 			replica := testserver.StartMariaDB(t, "server-id=2")
 			_, port, _ := strings.Cut(primary.Addr(), ":")
-			run(t, replica, `CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_PORT=`+port+`, MASTER_USER='root', MASTER_LOG_FILE='log.000001', MASTER_LOG_POS=4`, `START SLAVE`)
+			run(t, replica, `CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_PORT=`+port+
+				`, MASTER_USER='root', MASTER_LOG_FILE='log.000001', MASTER_LOG_POS=4`, `START SLAVE`)
 			n := used(t, primary, time.Minute)
 			want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, request(node.Acquire, "a"), time.Minute)))
 			for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
 				var tables, rows int
-				if query(t, replica, `SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = 'locks'`, &tables); tables == 3 {
+				if query(t, replica, `SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = 'locks'`,
+					&tables); tables == 3 {
 					query(t, replica, `SELECT COUNT(*) FROM fenlock_meta, fenlock_stripes`, &rows)
 				}
 				if rows == node.Stripes && contents(t, replica) == contents(t, primary) {

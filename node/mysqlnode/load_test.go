@@ -66,7 +66,8 @@ func TestRandomLoad(t *testing.T) {
 			}
 			for i := range rounds {
 				which := rng.IntN(len(names))
-				r := node.Request{Op: node.Acquire, Name: names[which], Holder: node.Holder(fmt.Sprintf("%016d%016d:", worker, i)), TTL: time.Hour}
+				r := node.Request{Op: node.Acquire, Name: names[which], Holder: node.Holder(fmt.Sprintf("%016d%016d:", worker, i)),
+					TTL: time.Hour}
 				began := ticks.Add(1)
 				a, err := do(r)
 				if err == nil && a.Status == node.Granted {
@@ -134,7 +135,8 @@ func TestMixedGroup(t *testing.T) {
 	}
 	others := []*memnode.Node{memnode.New("b"), memnode.New("c")}
 	nodes := []node.Node{n, others[0], others[1]}
-	l, err := fenlock.New(fenlock.Config{Nodes: nodes, TTL: maxTTL, MaxTTL: maxTTL, NewServers: true, NodeTimeout: 500 * time.Millisecond})
+	l, err := fenlock.New(fenlock.Config{Nodes: nodes, TTL: maxTTL, MaxTTL: maxTTL, NewServers: true,
+		NodeTimeout: 500 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}

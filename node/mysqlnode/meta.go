@@ -56,7 +56,8 @@ func readMeta(ctx context.Context, conn *sql.Conn, s *session) (m *meta, now tim
 		var facts []byte
 		var at reading
 		var here bool
-		err = conn.QueryRowContext(ctx, `SELECT format, version, made, facts, `+clock+`, `+s.same+` FROM fenlock_meta WHERE id = 1`).
+		err = conn.QueryRowContext(ctx,
+			`SELECT format, version, made, facts, `+clock+`, `+s.same+` FROM fenlock_meta WHERE id = 1`).
 			Scan(&found, &m.version, &out, &facts, &at.began, &at.since, &here)
 		switch {
 		case errors.Is(err, sql.ErrNoRows):
@@ -69,7 +70,8 @@ func readMeta(ctx context.Context, conn *sql.Conn, s *session) (m *meta, now tim
 			return nil, 0, errMoved
 		}
 		if err := json.Unmarshal(facts, m); err != nil {
-			return nil, 0, engine.Misconfiguredf("the row of fenlock_meta was changed by something that is not fenlock: its facts cannot be read (%v)", err)
+			return nil, 0, engine.Misconfiguredf(
+				"the row of fenlock_meta was changed by something that is not fenlock: its facts cannot be read (%v)", err)
 		}
 		m.out = time.Duration(out) * time.Microsecond
 		var ok bool
@@ -88,7 +90,8 @@ func readMeta(ctx context.Context, conn *sql.Conn, s *session) (m *meta, now tim
 type formatError int
 
 func (e formatError) Error() string {
-	return fmt.Sprintf("the tables have the format %d, and this program knows format %d: use one version of fenlock", int(e), format)
+	return fmt.Sprintf("the tables have the format %d, and this program knows format %d: use one version of fenlock",
+		int(e), format)
 }
 
 // write writes the facts if no other client has since they were read, and reports whether it did.
@@ -98,7 +101,8 @@ func (e formatError) Error() string {
 // What a client has read before, it cannot write any more. It is one statement because a
 // transaction of several would keep all rows locked for as long as a client is paused in the
 // middle.
-func (m *meta) write(ctx context.Context, conn *sql.Conn, s *session, after meta, out string, forget bool) (is bool, err error) {
+func (m *meta) write(ctx context.Context, conn *sql.Conn, s *session, after meta, out string, forget bool) (is bool,
+	err error) {
 	facts, err := json.Marshal(after)
 	if err != nil {
 		return false, err
@@ -106,10 +110,13 @@ func (m *meta) write(ctx context.Context, conn *sql.Conn, s *session, after meta
 	tables, more := `fenlock_meta AS m`, ``
 	if forget {
 		tables = `fenlock_meta AS m JOIN fenlock_stripes AS s`
-		more = fmt.Sprintf(`, s.leases = x'', s.version = (s.version ^ %d) & %d`, random()|1, math.MaxInt64) // also of one below zero
+		// also of one below zero
+		more = fmt.Sprintf(`, s.leases = x'', s.version = (s.version ^ %d) & %d`, random()|1, math.MaxInt64)
 	}
-	result, err := conn.ExecContext(ctx, s.with(`sql_safe_updates=0`, `UPDATE`, fmt.Sprintf(`%s SET m.version = %d, m.facts = %s, m.made = %s%s WHERE m.id = 1 AND m.version = %d AND %s`,
-		tables, random()|1, literal(facts), out, more, m.version, s.here(m.Volatile != ""))))
+	result, err := conn.ExecContext(ctx,
+		s.with(`sql_safe_updates=0`, `UPDATE`,
+			fmt.Sprintf(`%s SET m.version = %d, m.facts = %s, m.made = %s%s WHERE m.id = 1 AND m.version = %d AND %s`,
+				tables, random()|1, literal(facts), out, more, m.version, s.here(m.Volatile != ""))))
 	if err != nil {
 		return false, err
 	}
@@ -186,7 +193,8 @@ func (m *meta) lost(s *session) string {
 
 // noted returns the facts of a server that is out at now, and since when: by its own clock, as SQL.
 func (m *meta) noted(s *session, cause node.Cause, now time.Duration) (after meta, out string) {
-	after = meta{Milliseconds: m.Milliseconds, Members: m.Members, Noticed: s.identity, Tables: s.tables, Started: s.started}
+	after = meta{Milliseconds: m.Milliseconds, Members: m.Members, Noticed: s.identity, Tables: s.tables,
+		Started: s.started}
 	after.Memory = fmt.Sprintf("%016x", random())
 	for word, is := range causes {
 		if is == cause {
@@ -204,7 +212,8 @@ func (m *meta) noted(s *session, cause node.Cause, now time.Duration) (after met
 
 // marked returns the facts of a server that is admitted.
 func (m *meta) marked(s *session, own admit.Terms, empty []string, kept bool) meta {
-	after := meta{Milliseconds: m.Milliseconds, Members: m.Members, Server: s.identity, Tables: s.tables, Started: s.started, Volatile: s.volatile}
+	after := meta{Milliseconds: m.Milliseconds, Members: m.Members, Server: s.identity, Tables: s.tables,
+		Started: s.started, Volatile: s.volatile}
 	after.Memory, after.Empty = m.Memory, empty
 	if !kept {
 		after.Memory = fmt.Sprintf("%016x", random())

@@ -24,7 +24,8 @@ func TestTables(t *testing.T) {
 	fails := func(says ...string) {
 		t.Helper()
 		_, err := n.Do(t.Context(), request(node.Acquire, "a"))
-		if problem(t, err, append(says, n.String())...); !errors.Is(err, node.ErrMisconfigured) || !errors.Is(err, node.ErrNotSent) {
+		if problem(t, err, append(says, n.String())...); !errors.Is(err, node.ErrMisconfigured) ||
+			!errors.Is(err, node.ErrNotSent) {
 			t.Errorf("%v", err)
 		}
 		if _, err := n.Examine(t.Context(), node.Look{}); !errors.Is(err, node.ErrMisconfigured) {
@@ -91,7 +92,8 @@ func TestTables(t *testing.T) {
 	fails2("not fenlock")
 	run(t, s, fmt.Sprintf(`UPDATE fenlock_stripes SET leases = '', token = -1 WHERE stripe = %d`, node.Stripe("a")))
 	fails2("register is -1")
-	if e, err := n.Examine(t.Context(), node.Look{Thorough: true}); err != nil || !strings.Contains(fmt.Sprint(e.Findings), "1 rows that no fenlock writes") {
+	if e, err := n.Examine(t.Context(), node.Look{Thorough: true}); err != nil ||
+		!strings.Contains(fmt.Sprint(e.Findings), "1 rows that no fenlock writes") {
 		t.Errorf("%+v, %v", e, err)
 	}
 	run(t, s, fmt.Sprintf(`DELETE FROM fenlock_stripes WHERE stripe = %d`, node.Stripe("a")))
@@ -203,7 +205,8 @@ func TestReadOnly(t *testing.T) {
 	run(t, s, `SET GLOBAL read_only = 1`)
 	for _, r := range []node.Request{as(node.Extend, lock), request(node.Acquire, "b")} {
 		_, err := n.Do(t.Context(), r)
-		if problem(t, err, "read-only", "name the primary"); !errors.Is(err, node.ErrMisconfigured) || !errors.Is(err, node.ErrNotSent) {
+		if problem(t, err, "read-only", "name the primary"); !errors.Is(err, node.ErrMisconfigured) ||
+			!errors.Is(err, node.ErrNotSent) {
 			t.Errorf("%v", err)
 		}
 	}
@@ -236,7 +239,8 @@ func TestTooManyConnections(t *testing.T) {
 	n := open(t, s.URL())
 	join(t, n, maxTTL, true)
 	_, err = n.Do(t.Context(), request(node.Acquire, "a"))
-	if problem(t, err, "1040", "max_connections"); errors.Is(err, node.ErrMisconfigured) || !errors.Is(err, node.ErrNotSent) {
+	if problem(t, err, "1040", "max_connections"); errors.Is(err, node.ErrMisconfigured) ||
+		!errors.Is(err, node.ErrNotSent) {
 		t.Errorf("%v", err)
 	}
 	for _, c := range conns {
@@ -261,7 +265,8 @@ func TestGroupsMustAgree(t *testing.T) {
 	other := open(t, s.URL())
 	join(t, other, 2*time.Second, true)
 	_, err := other.Do(t.Context(), request(node.Acquire, "b"))
-	if problem(t, err, maxTTL.String(), "2s", "all clients of a group must have the same"); !errors.Is(err, node.ErrMisconfigured) {
+	if problem(t, err, maxTTL.String(), "2s", "all clients of a group must have the same"); !errors.Is(err,
+		node.ErrMisconfigured) {
 		t.Errorf("%v", err)
 	}
 	if err := other.Join(node.Group{Nodes: []node.Node{other}, MaxTTL: time.Second}); err == nil {
@@ -345,11 +350,13 @@ func TestPools(t *testing.T) {
 			}
 			want(t, node.Granted)(a, err)
 			listed := false
-			if err := n.List(t.Context(), lock.Name, func(node.Lease) bool { listed = true; return true }); err != nil || !listed {
+			if err := n.List(t.Context(), lock.Name, func(node.Lease) bool { listed = true; return true }); err != nil ||
+				!listed {
 				t.Errorf("%v; it is not listed", err)
 			}
 			plain := ready(t, s)
-			if l, err := plain.Inspect(t.Context(), lock.Name); err != nil || l.Remaining <= time.Minute || l.Remaining > lock.TTL {
+			if l, err := plain.Inspect(t.Context(), lock.Name); err != nil || l.Remaining <= time.Minute ||
+				l.Remaining > lock.TTL {
 				t.Errorf("%+v, %v", l, err)
 			}
 			want(t, node.Held)(plain.Do(t.Context(), request(node.Acquire, lock.Name)))
@@ -392,7 +399,8 @@ func TestLeftInTransaction(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = n.Do(t.Context(), request(node.Acquire, "a"))
-	if problem(t, err, "left a connection of the pool in a transaction"); !errors.Is(err, node.ErrMisconfigured) || !errors.Is(err, node.ErrNotSent) {
+	if problem(t, err, "left a connection of the pool in a transaction"); !errors.Is(err, node.ErrMisconfigured) ||
+		!errors.Is(err, node.ErrNotSent) {
 		t.Errorf("%v", err)
 	}
 	problem(t, n.Listen(t.Context(), strings.Repeat("a", 32), func(string) {}), "in a transaction")

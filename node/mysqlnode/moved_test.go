@@ -150,7 +150,8 @@ func TestMovedConnection(t *testing.T) {
 	moved := open(t, "mysql://root@"+m.listener.Addr().String()+"/locks?name="+n.String())
 	join(t, moved, time.Hour, false)
 	before := contents(t, replica)
-	for _, r := range []node.Request{request(node.Acquire, "free"), as(node.Extend, lock), as(node.Confirm, lock), request(node.ForceRelease, "held"), as(node.Release, lock)} {
+	for _, r := range []node.Request{request(node.Acquire, "free"), as(node.Extend, lock), as(node.Confirm, lock),
+		request(node.ForceRelease, "held"), as(node.Release, lock)} {
 		m.move(s.Addr())
 		take(t, moved, "warm up "+r.Op.String())
 		moved.BeforeWrite(func() {

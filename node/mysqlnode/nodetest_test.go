@@ -86,7 +86,8 @@ var holders int
 // request is one holder's request, with a lease of two minutes.
 func request(op node.Op, name string) node.Request {
 	holders++
-	return node.Request{Op: op, Name: name, Holder: node.Holder(fmt.Sprintf("%032d:holder", holders)), TTL: 2 * time.Minute}
+	return node.Request{Op: op, Name: name, Holder: node.Holder(fmt.Sprintf("%032d:holder", holders)),
+		TTL: 2 * time.Minute}
 }
 
 // as is the request for another operation, or another TTL.

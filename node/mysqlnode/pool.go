@@ -93,7 +93,8 @@ func (n *pool) keep() (leave func(), err error) {
 		kept.of = make(map[*sql.DB]int)
 	}
 	if most := n.db.Stats().MaxOpenConnections; !n.own && most > 0 && kept.of[n.db]+1 >= most {
-		return nil, fmt.Errorf("all but one of the pool's %d connections are kept by others who wait for locks: raise SetMaxOpenConns", most)
+		return nil, fmt.Errorf(
+			"all but one of the pool's %d connections are kept by others who wait for locks: raise SetMaxOpenConns", most)
 	}
 	n.kept(1)
 	return func() {

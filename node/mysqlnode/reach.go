@@ -22,7 +22,8 @@ const (
 // the server that the listener is connected to, as its user. Then its connection is in the list of
 // processes.
 func (s *session) besideUs() string {
-	return fmt.Sprintf(`(l.server = %s AND l.started = %d AND l.account = CURRENT_USER())`, literal([]byte(s.identity)), s.started)
+	return fmt.Sprintf(`(l.server = %s AND l.started = %d AND l.account = CURRENT_USER())`, literal([]byte(s.identity)),
+		s.started)
 }
 
 // gone is the same for whether the listener's client is known to be gone; p is its connection, if
@@ -79,8 +80,9 @@ func (s *session) forget(ctx context.Context, conn *sql.Conn, now, silent time.D
 		return err
 	}
 	rows.Close()
-	_, err = conn.ExecContext(ctx, fmt.Sprintf(`DELETE FROM fenlock_listeners WHERE client IN (%s) AND (client, connection, seen) IN (%s)`,
-		strings.Join(clients, ", "), strings.Join(all, ", ")))
+	_, err = conn.ExecContext(ctx,
+		fmt.Sprintf(`DELETE FROM fenlock_listeners WHERE client IN (%s) AND (client, connection, seen) IN (%s)`,
+			strings.Join(clients, ", "), strings.Join(all, ", ")))
 	if slices.Contains([]uint16{1020, 1205, 1213}, number(err)) {
 		return nil // another listener removes them too, or one of them has come back
 	}

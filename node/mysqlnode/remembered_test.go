@@ -23,7 +23,8 @@ func TestReleaseIsOneStatement(t *testing.T) {
 	n := ready(t, s)
 	lock := take(t, n, "a")
 	selects, updates := statements(t, s)
-	for _, r := range []node.Request{as(node.Extend, lock), as(node.Confirm, lock), as(node.Release, lock), as(node.Acquire, lock)} {
+	for _, r := range []node.Request{as(node.Extend, lock), as(node.Confirm, lock), as(node.Release, lock),
+		as(node.Acquire, lock)} {
 		want(t, node.Granted)(n.Do(t.Context(), r))
 	}
 	selectsAfter, updatesAfter := statements(t, s)
@@ -41,7 +42,8 @@ func TestReleaseBeforeAnything(t *testing.T) {
 	run(t, s, `UPDATE fenlock_meta SET facts = 'x', version = version + 1`)
 	want(t, node.Granted)(one.Do(t.Context(), as(node.Release, lock)))
 	run(t, s, `UPDATE fenlock_meta SET format = 99, version = version + 1`)
-	if a, err := other.Do(t.Context(), as(node.Release, lock)); !errors.Is(err, node.ErrMisconfigured) || !errors.Is(err, node.ErrNotSent) {
+	if a, err := other.Do(t.Context(), as(node.Release, lock)); !errors.Is(err, node.ErrMisconfigured) ||
+		!errors.Is(err, node.ErrNotSent) {
 		t.Errorf("%+v, %v", a, err)
 	}
 }
@@ -66,7 +68,8 @@ func TestRememberedRowIsLookedAtAgain(t *testing.T) {
 	n := ready(t, s)
 	lock := take(t, n, "a")
 	run(t, s, `SET GLOBAL read_only = 1`)
-	if a, err := n.Do(t.Context(), as(node.Extend, lock)); !errors.Is(err, node.ErrMisconfigured) || !errors.Is(err, node.ErrNotSent) {
+	if a, err := n.Do(t.Context(), as(node.Extend, lock)); !errors.Is(err, node.ErrMisconfigured) ||
+		!errors.Is(err, node.ErrNotSent) {
 		t.Errorf("read-only: %+v, %v", a, err)
 	}
 	run(t, s, `SET GLOBAL read_only = 0`)

@@ -60,7 +60,8 @@ var digits = func() string {
 // statements are the statements of Schema.
 func statements() (all []string) {
 	for _, t := range tables {
-		all = append(all, fmt.Sprintf("CREATE TABLE IF NOT EXISTS %s (%s\n) ENGINE=InnoDB COMMENT='%s'", t.name, t.columns, ours))
+		all = append(all, fmt.Sprintf("CREATE TABLE IF NOT EXISTS %s (%s\n) ENGINE=InnoDB COMMENT='%s'", t.name, t.columns,
+			ours))
 	}
 	return append(all,
 		fmt.Sprintf("INSERT IGNORE INTO fenlock_stripes (stripe, version, token, turns, leases, waiters, notices)\n"+
@@ -118,7 +119,8 @@ func (n *Node) migrate(ctx context.Context) error {
 	}
 	registers, facts := all[len(tables)], all[len(tables)+1]
 	var rows, made int
-	if err := conn.QueryRowContext(ctx, `SELECT (SELECT COUNT(*) FROM fenlock_stripes), (SELECT COUNT(*) FROM fenlock_meta)`).Scan(&rows, &made); err != nil {
+	if err := conn.QueryRowContext(ctx,
+		`SELECT (SELECT COUNT(*) FROM fenlock_stripes), (SELECT COUNT(*) FROM fenlock_meta)`).Scan(&rows, &made); err != nil {
 		return err
 	}
 	if rows < node.Stripes {
@@ -155,7 +157,8 @@ func existing(ctx context.Context, conn *sql.Conn) (there []string, err error) {
 			return nil, err
 		}
 		if !strings.HasPrefix(comment, "fenlock, format ") {
-			return nil, engine.Misconfiguredf("the database has a table %s that is not fenlock's: use a database of its own for the locks", name)
+			return nil, engine.Misconfiguredf(
+				"the database has a table %s that is not fenlock's: use a database of its own for the locks", name)
 		}
 		there = append(there, name)
 	}
@@ -169,7 +172,8 @@ func checkFormat(ctx context.Context, conn *sql.Conn) error {
 		return err
 	}
 	if found.Valid && found.Int64 != format {
-		return engine.Misconfiguredf("the tables have the format %d, and this program knows format %d: use one version of fenlock", found.Int64, format)
+		return engine.Misconfiguredf(
+			"the tables have the format %d, and this program knows format %d: use one version of fenlock", found.Int64, format)
 	}
 	return nil
 }

@@ -90,7 +90,8 @@ func (s *sessions) in(database string) error {
 		s.database = database
 	}
 	if s.database != database {
-		return engine.Misconfiguredf("a connection of the pool uses the database %q, and the node is in %q: USE was executed on it", database, s.database)
+		return engine.Misconfiguredf(
+			"a connection of the pool uses the database %q, and the node is in %q: USE was executed on it", database, s.database)
 	}
 	return nil
 }
@@ -120,7 +121,9 @@ func look(ctx context.Context, conn *sql.Conn) (*session, error) {
 	var autocommit int
 	var most uint64
 	var logged bool
-	if err := conn.QueryRowContext(ctx, `SELECT @@version, `+flushing+`, @@autocommit, @@sql_select_limit, NOT @@log_bin OR @@sql_log_bin AND @@binlog_format <> 'STATEMENT'`).
+	if err := conn.QueryRowContext(ctx,
+		`SELECT @@version, `+flushing+
+			`, @@autocommit, @@sql_select_limit, NOT @@log_bin OR @@sql_log_bin AND @@binlog_format <> 'STATEMENT'`).
 		Scan(&s.version, &s.flushing, &autocommit, &most, &logged); err != nil {
 		return nil, err
 	}
@@ -158,7 +161,8 @@ func look(ctx context.Context, conn *sql.Conn) (*session, error) {
 	if s.galera {
 		s.identity = "galera " + status["wsrep_cluster_state_uuid"]
 	}
-	if err := conn.QueryRowContext(ctx, `SELECT `+s.identityOf()+`, CONNECTION_ID()`).Scan(&s.identity, &s.number); err != nil {
+	if err := conn.QueryRowContext(ctx, `SELECT `+s.identityOf()+`, CONNECTION_ID()`).Scan(&s.identity,
+		&s.number); err != nil {
 		return nil, err
 	}
 	return s, s.locate(ctx, conn)
@@ -177,7 +181,9 @@ func (s *session) locate(ctx context.Context, conn *sql.Conn) error {
 	const came = `(SELECT UNIX_TIMESTAMP(MAX(CREATE_TIME)) FROM information_schema.PARTITIONS WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = `
 	const others = `(SELECT MIN(CONCAT(TABLE_NAME, ' is kept by the engine ', ENGINE)) FROM information_schema.TABLES
 		WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME IN ('fenlock_meta', 'fenlock_stripes', 'fenlock_listeners') AND ENGINE <> 'InnoDB')`
-	err := conn.QueryRowContext(ctx, s.with(`time_zone='+00:00'`, `SELECT`, `CAST(DATABASE() AS BINARY), `+came+`'fenlock_meta'), `+came+`'fenlock_stripes'), `+others)).
+	err := conn.QueryRowContext(ctx,
+		s.with(`time_zone='+00:00'`, `SELECT`,
+			`CAST(DATABASE() AS BINARY), `+came+`'fenlock_meta'), `+came+`'fenlock_stripes'), `+others)).
 		Scan(&database, &meta, &stripes, &other)
 	if err == nil && other.Valid {
 		err = engine.Misconfiguredf("the table %s: only InnoDB is known to keep what it has committed", other.String)
@@ -226,7 +232,8 @@ func (s *session) here(volatile bool) string {
 // unchanged returns more of a condition, for a write on a connection on which nothing was read
 // before: what read refuses.
 func (s *session) unchanged() string {
-	return fmt.Sprintf(` AND @@autocommit = 1 AND %s = 0 AND CAST(@@global.read_only AS CHAR) IN ('0', 'OFF')`, s.inTransaction())
+	return fmt.Sprintf(` AND @@autocommit = 1 AND %s = 0 AND CAST(@@global.read_only AS CHAR) IN ('0', 'OFF')`,
+		s.inTransaction())
 }
 
 // errMoved is the error for a connection that leads to another server, or database, than it did.
@@ -243,7 +250,8 @@ const fewestRows = 100
 func committing(autocommit, transaction int) error {
 	switch {
 	case autocommit == 0:
-		return engine.Misconfiguredf("the connections of the pool have autocommit off (autocommit=0 in the DSN, or on the server): turn it on")
+		return engine.Misconfiguredf(
+			"the connections of the pool have autocommit off (autocommit=0 in the DSN, or on the server): turn it on")
 	case transaction != 0:
 		return engine.Misconfiguredf("the program has left a connection of the pool in a transaction (BEGIN without COMMIT or ROLLBACK), which would undo what is written there: use BeginTx")
 	}
@@ -269,7 +277,8 @@ func (s *session) start(ctx context.Context, conn *sql.Conn) (status map[string]
 		if err := conn.QueryRowContext(ctx, `SELECT UNIX_TIMESTAMP()`).Scan(&before); err != nil {
 			return nil, err
 		}
-		if status, err = pairs(ctx, conn, `SHOW GLOBAL STATUS WHERE Variable_name IN ('Uptime', 'wsrep_cluster_state_uuid')`); err != nil {
+		if status, err = pairs(ctx, conn,
+			`SHOW GLOBAL STATUS WHERE Variable_name IN ('Uptime', 'wsrep_cluster_state_uuid')`); err != nil {
 			return nil, err
 		}
 		if err := conn.QueryRowContext(ctx, `SELECT UNIX_TIMESTAMP()`).Scan(&after); err != nil {
@@ -354,7 +363,8 @@ func notDurable(set map[string]string) string {
 		return "log_bin is ON and sync_binlog is " + set["sync_binlog"] + ", not 1"
 	case strings.EqualFold(set["debug_no_sync"], "ON"):
 		return "debug_no_sync is ON"
-	case strings.EqualFold(set["innodb_flush_method"], "nosync") || strings.EqualFold(set["innodb_flush_method"], "littlesync"):
+	case strings.EqualFold(set["innodb_flush_method"], "nosync") ||
+		strings.EqualFold(set["innodb_flush_method"], "littlesync"):
 		return "innodb_flush_method is " + set["innodb_flush_method"]
 	}
 	return ""

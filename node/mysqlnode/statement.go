@@ -43,9 +43,11 @@ func (s *session) read(ctx context.Context, conn *sql.Conn, number int) (row, er
 		case err != nil:
 			return r, err
 		case !version.Valid:
-			return r, engine.Misconfiguredf("the row of stripe %d is missing in fenlock_stripes, which has been emptied: %s", number, runMigrate)
+			return r, engine.Misconfiguredf("the row of stripe %d is missing in fenlock_stripes, which has been emptied: %s",
+				number, runMigrate)
 		case readOnly != "0" && readOnly != "OFF": // a word since MariaDB 12
-			return r, engine.Misconfiguredf("the server is read-only (read_only): it is a replica, or a primary that is being replaced; name the primary")
+			return r, engine.Misconfiguredf(
+				"the server is read-only (read_only): it is a replica, or a primary that is being replaced; name the primary")
 		case token.Int64 < 0 || token.Int64 > int64(fence.MaxToken):
 			return r, engine.Misconfiguredf("%w: its register is %d", cas.ErrDamaged, token.Int64)
 		}
@@ -66,8 +68,10 @@ func (s *session) read(ctx context.Context, conn *sql.Conn, number int) (row, er
 
 // write writes a row if its version is still the one that was read, and if a condition says so: see
 // session.here. It reports whether it was.
-func write(ctx context.Context, conn *sql.Conn, stripe int, before cas.Record, was int64, after cas.Record, version int64, condition string) (is bool, err error) {
-	set := fmt.Sprintf(`UPDATE fenlock_stripes SET version = %d, token = %d, leases = %s`, version, uint64(after.Register), literal(after.Leases))
+func write(ctx context.Context, conn *sql.Conn, stripe int, before cas.Record, was int64, after cas.Record,
+	version int64, condition string) (is bool, err error) {
+	set := fmt.Sprintf(`UPDATE fenlock_stripes SET version = %d, token = %d, leases = %s`, version, uint64(after.Register),
+		literal(after.Leases))
 	// What has not changed is not sent: a queue may be long.
 	if string(after.Queues) != string(before.Queues) {
 		set += `, waiters = ` + literal(after.Queues)
@@ -75,7 +79,8 @@ func write(ctx context.Context, conn *sql.Conn, stripe int, before cas.Record, w
 	if string(after.Notices) != string(before.Notices) {
 		set += fmt.Sprintf(`, notices = %s, turns = %d`, literal(after.Notices), after.Told.Microseconds())
 	}
-	result, err := conn.ExecContext(ctx, fmt.Sprintf(`%s WHERE stripe = %d AND version = %d AND %s`, set, stripe, was, condition))
+	result, err := conn.ExecContext(ctx,
+		fmt.Sprintf(`%s WHERE stripe = %d AND version = %d AND %s`, set, stripe, was, condition))
 	if err != nil {
 		return false, err
 	}

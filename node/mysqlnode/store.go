@@ -49,10 +49,12 @@ func (n store) load(ctx context.Context, conn *sql.Conn, s *session, stripe int)
 	}
 	votes, err := n.admitted(ctx, conn, s, r)
 	var format formatError
-	if errors.Is(err, errMoved) || errors.Is(err, errShared) || errors.As(err, &format) { // not even for a release, which a server that is out may carry out
+	// not even for a release, which a server that is out may carry out
+	if errors.Is(err, errMoved) || errors.Is(err, errShared) || errors.As(err, &format) {
 		return cas.Loaded{}, err
 	}
-	l := cas.Loaded{Clock: r.now, Record: r.Record, Server: s.identity, Votes: votes, Unfit: err, State: state{r.version, s.place(), conn, s}}
+	l := cas.Loaded{Clock: r.now, Record: r.Record, Server: s.identity, Votes: votes, Unfit: err,
+		State: state{r.version, s.place(), conn, s}}
 	if m := n.facts.Load(); m != nil {
 		l.Terms = m.terms()
 	}
@@ -126,7 +128,8 @@ func again(err error) error {
 // isBroken reports whether an error is one of the connection.
 func isBroken(err error) bool {
 	var refused *mysqlError
-	return errors.Is(err, driver.ErrBadConn) || errors.Is(err, errInvalidConn) || !errors.As(err, &refused) && isNetwork(err)
+	return errors.Is(err, driver.ErrBadConn) || errors.Is(err, errInvalidConn) ||
+		!errors.As(err, &refused) && isNetwork(err)
 }
 
 // pageSize is how many stripes List reads with one statement.

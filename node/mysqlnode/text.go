@@ -40,7 +40,8 @@ func (r reading) time() (now time.Duration, ok bool) {
 }
 
 // errRetimed says that a connection had a timestamp of its own, and has not any more.
-var errRetimed = errors.New("the session variable timestamp was set on a connection of the pool, and could not be set back")
+var errRetimed = errors.New(
+	"the session variable timestamp was set on a connection of the pool, and could not be set back")
 
 // random returns a version that no row has had.
 func random() int64 {

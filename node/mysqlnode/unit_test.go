@@ -34,7 +34,8 @@ func TestURL(t *testing.T) {
 			continue
 		}
 		c := s.config
-		if c.User != "u" || c.MultiStatements || c.InterpolateParams || c.ParseTime || c.ClientFoundRows || c.RejectReadOnly || c.AllowAllFiles || c.AllowCleartextPasswords || c.AllowFallbackToPlaintext || c.DBName == "" {
+		if c.User != "u" || c.MultiStatements || c.InterpolateParams || c.ParseTime || c.ClientFoundRows ||
+			c.RejectReadOnly || c.AllowAllFiles || c.AllowCleartextPasswords || c.AllowFallbackToPlaintext || c.DBName == "" {
 			t.Errorf("%s: %+v", url, c)
 		}
 		on := strings.Contains(url, "db.example/") || strings.Contains(url, "tls=on") || strings.Contains(url, "servername")
@@ -43,13 +44,19 @@ func TestURL(t *testing.T) {
 		}
 	}
 	for _, url := range []string{
-		"", "mysql:", "mysql://", "mysql://u:secret@/locks", "mysql://u:secret@host", "mysql://u:secret@host/", "mysql://u:secret@host/a/b", "mysql://host/locks",
-		"postgres://u:secret@host/locks", "mysql://u:secret@host:0/locks", "mysql://u:secret@host:port/locks", "mysql://u:secret@a,b/locks", "mysql://u:secret@host/locks?parseTime=true",
-		"mysql://u:secret@host/locks?tls=skip-verify", "mysql://u:secret@host/locks?tls=off&ca=/x", "mysql://u:secret@host/locks?name=a&name=b", "mysql://u:secret@host/locks?name=",
-		"mysql://u:secret@host/locks#x", "mysql://u:se/cret@host/locks", "mysql://u:secret@host/locks?passwordfile=/none", "mysql://u@host/locks?passwordfile=/none", "u:secret@tcp(host)/locks",
-		"mysql://u:secret@host/locks?cert=/x", "mysql://u:secret@host/locks?ca=/none", "mysql://u:secret@host/locks?name=a%20b", "mysql://u:secret@host/locks?name=*",
+		"", "mysql:", "mysql://", "mysql://u:secret@/locks", "mysql://u:secret@host", "mysql://u:secret@host/",
+		"mysql://u:secret@host/a/b", "mysql://host/locks",
+		"postgres://u:secret@host/locks", "mysql://u:secret@host:0/locks", "mysql://u:secret@host:port/locks",
+		"mysql://u:secret@a,b/locks", "mysql://u:secret@host/locks?parseTime=true",
+		"mysql://u:secret@host/locks?tls=skip-verify", "mysql://u:secret@host/locks?tls=off&ca=/x",
+		"mysql://u:secret@host/locks?name=a&name=b", "mysql://u:secret@host/locks?name=",
+		"mysql://u:secret@host/locks#x", "mysql://u:se/cret@host/locks", "mysql://u:secret@host/locks?passwordfile=/none",
+		"mysql://u@host/locks?passwordfile=/none", "u:secret@tcp(host)/locks",
+		"mysql://u:secret@host/locks?cert=/x", "mysql://u:secret@host/locks?ca=/none",
+		"mysql://u:secret@host/locks?name=a%20b", "mysql://u:secret@host/locks?name=*",
 	} {
-		if s, err := parseURL(url); !errors.Is(err, node.ErrInvalid) || strings.Contains(err.Error(), "secret") || strings.Contains(err.Error(), "cret@") {
+		if s, err := parseURL(url); !errors.Is(err, node.ErrInvalid) || strings.Contains(err.Error(), "secret") ||
+			strings.Contains(err.Error(), "cret@") {
 			t.Errorf("%s: %+v, %v", url, s, err)
 		}
 	}
@@ -65,50 +72,60 @@ func TestVerdicts(t *testing.T) {
 	volatile, noticed, fresh := used, used, meta{out: at(500)}
 	volatile.Volatile = "flush"
 	noticed.Server, noticed.Noticed, noticed.Started, noticed.out = "", "b", 50, at(600)
-	same, restarted, other := session{identity: "a", tables: "t", started: 100}, session{identity: "a", tables: "t", started: 101}, session{identity: "b", tables: "t", started: 50}
+	same, restarted, other := session{identity: "a", tables: "t", started: 100}, session{identity: "a", tables: "t",
+		started: 101}, session{identity: "b", tables: "t", started: 50}
 	for name, c := range map[string]struct {
 		m    meta
 		s    session
 		now  time.Duration
 		want admit.Do
 	}{
-		"the same run":                 {used, same, at(100), admit.Vote},
-		"volatile, the same run":       {volatile, same, at(100), admit.Vote},
-		"other tables":                 {used, session{identity: "a", tables: "u", started: 100}, at(100), admit.Note},
-		"other tables, started again":  {used, session{identity: "a", tables: "u", started: 101}, at(101), admit.Note},
-		"started again":                {used, restarted, at(101), admit.Admit},
-		"started again, volatile now":  {used, session{identity: "a", tables: "t", started: 101, volatile: "flush"}, at(101), admit.Note},
-		"started earlier":              {used, session{identity: "a", tables: "t", started: 99}, at(101), admit.Admit},
-		"volatile, started again":      {volatile, restarted, at(10000), admit.Note},
-		"another":                      {used, other, at(10000), admit.Note},
-		"noticed":                      {noticed, other, at(600), admit.Wait},
-		"noticed, late":                {noticed, other, at(600) + quarantine - 1, admit.Wait},
-		"noticed, over":                {noticed, other, at(600) + quarantine, admit.Ask},
-		"noticed, its clock is back":   {noticed, other, at(10), admit.Note},
-		"noticed, started again":       {noticed, session{identity: "b", tables: "t", started: 51}, at(10000), admit.Note},
-		"noticed, other tables":        {noticed, session{identity: "b", tables: "u", started: 50}, at(10000), admit.Note},
-		"noticed, a third":             {noticed, session{identity: "c", tables: "t", started: 50}, at(10000), admit.Note},
-		"noticed, the one before":      {noticed, same, at(10000), admit.Note},
-		"new":                          {fresh, same, at(500), admit.Wait},
-		"new, over":                    {fresh, same, at(500) + quarantine, admit.Ask},
-		"new, clock back":              {fresh, same, at(10), admit.Note},
-		"new, started":                 {fresh, session{identity: "a", started: 1000}, at(1000), admit.Wait},
-		"new, started, late":           {fresh, session{identity: "a", started: 1000}, at(1001) + quarantine - 1, admit.Wait},
-		"new, started, over":           {fresh, session{identity: "a", started: 1000}, at(1001) + quarantine, admit.Ask},
-		"new, loaded":                  {fresh, session{identity: "a", started: 10, made: at(1000)}, at(1000), admit.Wait},
-		"new, loaded, over":            {fresh, session{identity: "a", started: 10, made: at(1000)}, at(1000) + quarantine, admit.Ask},
-		"galera, any member":           {used, session{identity: "a", tables: "t", galera: true, started: 9}, at(1000), admit.Vote},
-		"galera, volatile, started":    {used, session{identity: "a", tables: "t", galera: true, started: 990, volatile: "x"}, at(991) + quarantine - 1, admit.Wait},
-		"galera, volatile, up":         {used, session{identity: "a", tables: "t", galera: true, started: 990, volatile: "x"}, at(991) + quarantine, admit.Vote},
-		"galera, noticed, any member":  {noticed, session{identity: "b", tables: "t", galera: true, started: 9}, at(600), admit.Wait},
-		"by two, a program of before":  {meta{version: 7, Server: "a", Noticed: "b", Tables: "t", Memory: "m"}, same, at(100), admit.Note},
+		"the same run":                {used, same, at(100), admit.Vote},
+		"volatile, the same run":      {volatile, same, at(100), admit.Vote},
+		"other tables":                {used, session{identity: "a", tables: "u", started: 100}, at(100), admit.Note},
+		"other tables, started again": {used, session{identity: "a", tables: "u", started: 101}, at(101), admit.Note},
+		"started again":               {used, restarted, at(101), admit.Admit},
+		"started again, volatile now": {used, session{identity: "a", tables: "t", started: 101, volatile: "flush"}, at(101),
+			admit.Note},
+		"started earlier":            {used, session{identity: "a", tables: "t", started: 99}, at(101), admit.Admit},
+		"volatile, started again":    {volatile, restarted, at(10000), admit.Note},
+		"another":                    {used, other, at(10000), admit.Note},
+		"noticed":                    {noticed, other, at(600), admit.Wait},
+		"noticed, late":              {noticed, other, at(600) + quarantine - 1, admit.Wait},
+		"noticed, over":              {noticed, other, at(600) + quarantine, admit.Ask},
+		"noticed, its clock is back": {noticed, other, at(10), admit.Note},
+		"noticed, started again":     {noticed, session{identity: "b", tables: "t", started: 51}, at(10000), admit.Note},
+		"noticed, other tables":      {noticed, session{identity: "b", tables: "u", started: 50}, at(10000), admit.Note},
+		"noticed, a third":           {noticed, session{identity: "c", tables: "t", started: 50}, at(10000), admit.Note},
+		"noticed, the one before":    {noticed, same, at(10000), admit.Note},
+		"new":                        {fresh, same, at(500), admit.Wait},
+		"new, over":                  {fresh, same, at(500) + quarantine, admit.Ask},
+		"new, clock back":            {fresh, same, at(10), admit.Note},
+		"new, started":               {fresh, session{identity: "a", started: 1000}, at(1000), admit.Wait},
+		"new, started, late":         {fresh, session{identity: "a", started: 1000}, at(1001) + quarantine - 1, admit.Wait},
+		"new, started, over":         {fresh, session{identity: "a", started: 1000}, at(1001) + quarantine, admit.Ask},
+		"new, loaded":                {fresh, session{identity: "a", started: 10, made: at(1000)}, at(1000), admit.Wait},
+		"new, loaded, over": {fresh, session{identity: "a", started: 10, made: at(1000)}, at(1000) + quarantine,
+			admit.Ask},
+		"galera, any member": {used, session{identity: "a", tables: "t", galera: true, started: 9}, at(1000),
+			admit.Vote},
+		"galera, volatile, started": {used, session{identity: "a", tables: "t", galera: true, started: 990, volatile: "x"},
+			at(991) + quarantine - 1, admit.Wait},
+		"galera, volatile, up": {used, session{identity: "a", tables: "t", galera: true, started: 990, volatile: "x"},
+			at(991) + quarantine, admit.Vote},
+		"galera, noticed, any member": {noticed, session{identity: "b", tables: "t", galera: true, started: 9}, at(600),
+			admit.Wait},
+		"by two, a program of before": {meta{version: 7, Server: "a", Noticed: "b", Tables: "t", Memory: "m"}, same, at(100),
+			admit.Note},
 		"no tables, as it was written": {meta{version: 7, Server: "a", Started: 100, Memory: "m"}, same, at(100), admit.Note},
-		"no memory":                    {meta{version: 7, Server: "a", Tables: "t", Started: 100}, same, at(100), admit.Refuse},
-		"a longest lease below zero":   {meta{version: 7, Milliseconds: -5}, same, at(100), admit.Refuse},
+		"no memory": {meta{version: 7, Server: "a", Tables: "t", Started: 100}, same, at(100),
+			admit.Refuse},
+		"a longest lease below zero": {meta{version: 7, Milliseconds: -5}, same, at(100), admit.Refuse},
 	} {
 		f := c.m.facts(&c.s, c.now)
 		v := admit.Decide(f, admit.Client{Terms: admit.Terms{MaxTTL: maxTTL}, Nodes: 1}, nil, false)
-		if v.Do != c.want || v.Do == admit.Refuse && !errors.Is(v.Err, node.ErrMisconfigured) || v.Do == admit.Wait && (v.Absence.Wait <= 0 || v.Absence.Wait > quarantine || v.Absence.Cause == node.Present) {
+		if v.Do != c.want || v.Do == admit.Refuse && !errors.Is(v.Err, node.ErrMisconfigured) ||
+			v.Do == admit.Wait && (v.Absence.Wait <= 0 || v.Absence.Wait > quarantine || v.Absence.Cause == node.Present) {
 			t.Errorf("%s: %+v; want %v", name, v, c.want)
 		}
 	}
@@ -118,7 +135,8 @@ func TestVerdicts(t *testing.T) {
 // otherwise.
 func TestNoted(t *testing.T) {
 	at := func(s int64) time.Duration { return time.Duration(s) * time.Second }
-	used := meta{version: 7, Server: "a", Tables: "t", Started: 100, Milliseconds: 10, Members: "n", Memory: "m", Volatile: "flush", Empty: []string{"e"}}
+	used := meta{version: 7, Server: "a", Tables: "t", Started: 100, Milliseconds: 10, Members: "n", Memory: "m",
+		Volatile: "flush", Empty: []string{"e"}}
 	seen, durable := meta{version: 7, Noticed: "a", Tables: "t", Started: 100, Memory: "m"}, used
 	durable.Volatile = ""
 	for name, c := range map[string]struct {
@@ -129,31 +147,37 @@ func TestNoted(t *testing.T) {
 	}{
 		"started again":              {used, session{identity: "a", tables: "t", started: 200}, at(300), "201000000"},
 		"noticed, and started again": {seen, session{identity: "a", tables: "t", started: 200}, at(300), "201000000"},
-		"durable, and started again": {durable, session{identity: "a", tables: "t", started: 200, volatile: "flush"}, at(300), clockBegan},
-		"just started":               {used, session{identity: "a", tables: "t", started: 200}, at(200), clockBegan},
-		"its clock was set back":     {used, session{identity: "a", tables: "t", started: 200}, at(150), clockBegan},
-		"another":                    {used, session{identity: "b", tables: "t", started: 200}, at(300), clockBegan},
-		"other tables":               {used, session{identity: "a", tables: "u", started: 200}, at(300), clockBegan},
-		"a cluster":                  {used, session{identity: "a", tables: "t", started: 200, galera: true}, at(300), clockBegan},
+		"durable, and started again": {durable, session{identity: "a", tables: "t", started: 200, volatile: "flush"}, at(300),
+			clockBegan},
+		"just started":           {used, session{identity: "a", tables: "t", started: 200}, at(200), clockBegan},
+		"its clock was set back": {used, session{identity: "a", tables: "t", started: 200}, at(150), clockBegan},
+		"another":                {used, session{identity: "b", tables: "t", started: 200}, at(300), clockBegan},
+		"other tables":           {used, session{identity: "a", tables: "u", started: 200}, at(300), clockBegan},
+		"a cluster": {used, session{identity: "a", tables: "t", started: 200, galera: true}, at(300),
+			clockBegan},
 	} {
 		after, out := c.m.noted(&c.s, node.Replaced, c.now)
 		if out != c.want {
 			t.Errorf("%s: since %s; want %s", name, out, c.want)
 		}
-		if after.Server != "" || after.Noticed != c.s.identity || after.Memory == c.m.Memory || after.Memory == "" || after.terms() != c.m.terms() || after.Empty != nil {
+		if after.Server != "" || after.Noticed != c.s.identity || after.Memory == c.m.Memory || after.Memory == "" ||
+			after.terms() != c.m.terms() || after.Empty != nil {
 			t.Errorf("%s: %+v", name, after)
 		}
 	}
 }
 
 func TestNotDurable(t *testing.T) {
-	durable := map[string]string{"innodb_flush_log_at_trx_commit": "1", "log_bin": "OFF", "sync_binlog": "0", "debug_no_sync": "OFF", "innodb_flush_method": "O_DIRECT"}
+	durable := map[string]string{"innodb_flush_log_at_trx_commit": "1", "log_bin": "OFF", "sync_binlog": "0",
+		"debug_no_sync": "OFF", "innodb_flush_method": "O_DIRECT"}
 	if why := notDurable(durable); why != "" {
 		t.Error(why)
 	}
 	for _, change := range []map[string]string{
-		{"innodb_flush_log_at_trx_commit": "2"}, {"innodb_flush_log_at_trx_commit": "0"}, {"innodb_flush_log_at_trx_commit": ""},
-		{"log_bin": "ON"}, {"log_bin": "ON", "sync_binlog": "100"}, {"debug_no_sync": "ON"}, {"innodb_flush_method": "nosync"},
+		{"innodb_flush_log_at_trx_commit": "2"}, {"innodb_flush_log_at_trx_commit": "0"},
+		{"innodb_flush_log_at_trx_commit": ""},
+		{"log_bin": "ON"}, {"log_bin": "ON", "sync_binlog": "100"}, {"debug_no_sync": "ON"},
+		{"innodb_flush_method": "nosync"},
 	} {
 		set := maps.Clone(durable)
 		maps.Copy(set, change)
@@ -168,7 +192,9 @@ func TestNotDurable(t *testing.T) {
 }
 
 // greeting is how a server begins.
-var greeting = append([]byte("\x0a10.11.0-MariaDB\x00"+"\x01\x00\x00\x00"+"12345678\x00"+"\xff\xf7\x21\x02\x00\xff\x81\x15\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"+"123456789012\x00"), "mysql_native_password\x00"...)
+var greeting = append([]byte("\x0a10.11.0-MariaDB\x00"+"\x01\x00\x00\x00"+"12345678\x00"+
+	"\xff\xf7\x21\x02\x00\xff\x81\x15\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"+"123456789012\x00"),
+	"mysql_native_password\x00"...)
 
 func packet(number byte, body []byte) []byte {
 	head := binary.LittleEndian.AppendUint32(nil, uint32(len(body)))

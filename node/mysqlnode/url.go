@@ -20,7 +20,8 @@ type server struct {
 // a request does not.
 const dialTimeout = 5 * time.Second
 
-var form = engine.Form{Engine: "mysqlnode", Example: "mysql://user:password@host:port/database", Schemes: []string{"mysql", "mariadb"}, Port: "3306"}
+var form = engine.Form{Engine: "mysqlnode", Example: "mysql://user:password@host:port/database",
+	Schemes: []string{"mysql", "mariadb"}, Port: "3306"}
 
 // parseURL reads a node's URL. The driver's own form is another one, in which a setting
 // can have a statement sent in several parts, or twice; none of these is to be had here.

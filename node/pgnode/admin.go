@@ -20,7 +20,8 @@ func (n *Node) Inspect(ctx context.Context, name string) (l node.Lease, err erro
 		var holder []byte
 		var terms string
 		var votes bool
-		err := n.query(ctx, n.sql.inspect, []any{[]byte(name), node.Stripe(name)}, &clock, &holder, &expires, &origin, &token, &register, &terms, &votes)
+		err := n.query(ctx, n.sql.inspect, []any{[]byte(name), node.Stripe(name)}, &clock, &holder, &expires, &origin, &token,
+			&register, &terms, &votes)
 		if err != nil {
 			return err
 		}
@@ -35,7 +36,8 @@ func (n *Node) Inspect(ctx context.Context, name string) (l node.Lease, err erro
 }
 
 func leaseOf(name string, holder []byte, clock, expires, origin, token int64) node.Lease {
-	e := rule.Entry{Holder: node.Holder(holder), Expires: time.Duration(expires) * time.Millisecond, Origin: fence.Token(origin), Token: fence.Token(token)}
+	e := rule.Entry{Holder: node.Holder(holder), Expires: time.Duration(expires) * time.Millisecond,
+		Origin: fence.Token(origin), Token: fence.Token(token)}
 	return e.Lease(name, time.Duration(clock/1000)*time.Millisecond)
 }
 
@@ -113,13 +115,14 @@ func (n *Node) addRegisters(ctx context.Context, page []node.Lease) error {
 		stripes = append(stripes, strconv.Itoa(node.Stripe(l.Name)))
 	}
 	registers := make(map[int]fence.Token)
-	err := n.each(ctx, n.sql.registersOf, []any{"{" + strings.Join(stripes, ",") + "}"}, func(scan func(...any) error) error {
-		var stripe int
-		var register int64
-		err := scan(&stripe, &register)
-		registers[stripe] = fence.Token(register)
-		return err
-	})
+	err := n.each(ctx, n.sql.registersOf, []any{"{" + strings.Join(stripes, ",") + "}"},
+		func(scan func(...any) error) error {
+			var stripe int
+			var register int64
+			err := scan(&stripe, &register)
+			registers[stripe] = fence.Token(register)
+			return err
+		})
 	if err != nil {
 		return err
 	}
@@ -146,7 +149,8 @@ func (n *Node) examine(ctx context.Context, look node.Look, e *node.Examination)
 	var wrong int
 	for range examineReads {
 		before := time.Now()
-		if err := n.query(ctx, n.sql.examined, []any{n.schema}, &version, &replica, &fsync, &pages, &isolation, &uptime, &wrong); err != nil {
+		if err := n.query(ctx, n.sql.examined, []any{n.schema}, &version, &replica, &fsync, &pages, &isolation, &uptime,
+			&wrong); err != nil {
 			return err
 		}
 		if trip := time.Since(before); e.RoundTrip == 0 || trip < e.RoundTrip {
@@ -167,12 +171,16 @@ func (n *Node) examine(ctx context.Context, look node.Look, e *node.Examination)
 		return fmt.Errorf("%w: this is a replica: name the primary", node.ErrMisconfigured)
 	}
 	if fsync == "off" || pages == "off" {
-		e.Findings = append(e.Findings, node.Found("durability", node.Warning, "fsync is %s and full_page_writes is %s: after a crash of the machine, not of the server, tokens may go back.", fsync, pages).
-			Do("Set both to on."))
+		e.Findings = append(e.Findings,
+			node.Found("durability", node.Warning,
+				"fsync is %s and full_page_writes is %s: after a crash of the machine, not of the server, tokens may go back.",
+				fsync, pages).
+				Do("Set both to on."))
 	}
 	if isolation != "read committed" {
-		e.Findings = append(e.Findings, node.Found("isolation", node.Error, "Transactions of this user are %s: no lock can be taken.", isolation).
-			Do("ALTER ROLE … SET default_transaction_isolation = 'read committed'."))
+		e.Findings = append(e.Findings,
+			node.Found("isolation", node.Error, "Transactions of this user are %s: no lock can be taken.", isolation).
+				Do("ALTER ROLE … SET default_transaction_isolation = 'read committed'."))
 	}
 	if wrong > 0 {
 		e.Findings = append(e.Findings, node.Found("tables", node.Error, "%d tables of the schema %s have been made logged or unlogged by hand: after a crash the server would not know what it has forgotten.", wrong, n.schema).
@@ -209,6 +217,7 @@ func (n *Node) examineStandbys(ctx context.Context, e *node.Examination) error {
 	}
 	e.Findings = append(e.Findings, node.Found("standby", node.Warning,
 		"%d standbys follow this server, and %d did. A primary that is cut off while its standby is promoted goes on granting and extending, for as long as it runs, what the promoted one grants to others.%s", follow, gone, also).
-		Do("Make sure that a primary is stopped for certain before its standby is promoted: a watchdog, fencing, or by hand."))
+		Do(
+			"Make sure that a primary is stopped for certain before its standby is promoted: a watchdog, fencing, or by hand."))
 	return nil
 }

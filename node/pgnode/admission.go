@@ -49,7 +49,8 @@ func termsOf(text string) (admit.Terms, error) {
 	first, members, _ := strings.Cut(text, " ")
 	ms, err := strconv.ParseInt(first, 10, 64)
 	if err != nil || ms < 1 || ms > math.MaxInt64/int64(time.Millisecond) || members == "" {
-		return admit.Terms{}, fmt.Errorf("%w: the group's terms in the table meta are %.60q, which no fenlock wrote", node.ErrMisconfigured, text)
+		return admit.Terms{}, fmt.Errorf("%w: the group's terms in the table meta are %.60q, which no fenlock wrote",
+			node.ErrMisconfigured, text)
 	}
 	return admit.Terms{MaxTTL: time.Duration(ms) * time.Millisecond, Members: members}, nil
 }
@@ -89,7 +90,8 @@ func (n *Node) facts(r row) (f admit.Facts, err error) {
 		return f, fmt.Errorf("%w: the table memory has to be unlogged, and meta and registers logged: after a crash it would not be known what was forgotten (ALTER TABLE … SET UNLOGGED for memory, SET LOGGED for meta and registers)", node.ErrMisconfigured)
 	}
 	if r.valid && r.admitted && r.granted != r.terms {
-		return f, fmt.Errorf("%w: the tables meta and memory have the terms %.60q and %.60q recorded: one of them was changed by something else", node.ErrMisconfigured, r.terms, r.granted)
+		return f, fmt.Errorf(
+			"%w: the tables meta and memory have the terms %.60q and %.60q recorded: one of them was changed by something else", node.ErrMisconfigured, r.terms, r.granted)
 	}
 	f.Terms, err = termsOf(r.terms)
 	f.Server, f.Memory = n.serverOf(r.store), r.memory
@@ -147,7 +149,8 @@ func (n admission) Raise(ctx context.Context, f admit.Facts, tokens map[int]fenc
 		stripes = append(stripes, strconv.Itoa(stripe))
 		numbers = append(numbers, strconv.FormatUint(uint64(token), 10))
 	}
-	done, err := n.step(ctx, n.sql.raise, f.State.(seen).memory, "{"+strings.Join(stripes, ",")+"}", "{"+strings.Join(numbers, ",")+"}")
+	done, err := n.step(ctx, n.sql.raise, f.State.(seen).memory, "{"+strings.Join(stripes, ",")+"}",
+		"{"+strings.Join(numbers, ",")+"}")
 	if err == nil && !done {
 		err = n.errorf("admission", errors.New("the database is another one than it was a moment ago"))
 	}

@@ -111,7 +111,8 @@ func TestNewServersBesideASilentNode(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	if other, err := second.Acquire(ctx, "name"); err == nil {
-		t.Fatalf("two hold it, with the tokens %d and %d, for %v and %v", held.Token(), other.Token(), held.Remaining(), other.Remaining())
+		t.Fatalf("two hold it, with the tokens %d and %d, for %v and %v", held.Token(), other.Token(), held.Remaining(),
+			other.Remaining())
 	}
 }
 
@@ -152,7 +153,8 @@ func TestSchemaMadeAgain(t *testing.T) {
 	// A machine may need longer for a connection than the schema is out.
 	if late := time.Since(lost) >= admit.Quarantine(shortTTL); err != nil || a.Status != node.Rejoining && !late {
 		t.Errorf("%+v, %v", a, err)
-	} else if !late && (a.Absence.Cause != node.Unused || a.Absence.Wait <= 0 || a.Absence.Wait > admit.Quarantine(shortTTL)) {
+	} else if !late && (a.Absence.Cause != node.Unused || a.Absence.Wait <= 0 ||
+		a.Absence.Wait > admit.Quarantine(shortTTL)) {
 		t.Errorf("%+v", a.Absence)
 	}
 	returns(t, again, "a", lost)
@@ -182,14 +184,17 @@ func TestStrayLease(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer tx.Rollback()
-	if _, err := tx.Exec(inSchema(`SELECT FROM fenlock.current WHERE stripe = $1 FOR UPDATE`, n.schema), node.Stripe("a")); err != nil {
+	if _, err := tx.Exec(inSchema(`SELECT FROM fenlock.current WHERE stripe = $1 FOR UPDATE`, n.schema),
+		node.Stripe("a")); err != nil {
 		t.Fatal(err)
 	}
 	waiting := func(count int) {
 		t.Helper()
 		var found int
 		for end := time.Now().Add(patience); found < count; time.Sleep(5 * time.Millisecond) {
-			if err := other.db.QueryRow(`SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'`).Scan(&found); err != nil || time.Now().After(end) {
+			if err := other.db.QueryRow(
+				`SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'`).Scan(&found); err != nil ||
+				time.Now().After(end) {
 				t.Fatalf("%d wait for a lock, not %d: %v", found, count, err)
 			}
 		}
@@ -207,7 +212,8 @@ func TestStrayLease(t *testing.T) {
 	if err != nil || f.Marked || f.Counted {
 		t.Fatalf("%+v, %v", f, err)
 	}
-	if done, err := (admission{snapshot}).Note(t.Context(), f); done || !errors.Is(err, node.ErrMisconfigured) || !strings.Contains(err.Error(), "default_transaction_isolation") {
+	if done, err := (admission{snapshot}).Note(t.Context(), f); done || !errors.Is(err, node.ErrMisconfigured) ||
+		!strings.Contains(err.Error(), "default_transaction_isolation") {
 		t.Errorf("a loss is noted by a snapshot: %v, %v", done, err)
 	}
 	noted := make(chan error, 1)
@@ -278,7 +284,8 @@ func TestPausedBetweenSteps(t *testing.T) {
 	step("a note of what was before the mark", false)(s.Note(ctx, out))
 	marked := facts()
 	step("a mark for a database that votes", false)(s.Mark(ctx, marked, own, nil))
-	if !marked.Votes || marked.Terms.MaxTTL != shortTTL || fmt.Sprint(marked.Empty) != "[one two]" || marked.Memory != out.Memory {
+	if !marked.Votes || marked.Terms.MaxTTL != shortTTL || fmt.Sprint(marked.Empty) != "[one two]" ||
+		marked.Memory != out.Memory {
 		t.Errorf("%+v", marked)
 	}
 	// Registers that are raised long after do not go down, and the database votes.
@@ -312,7 +319,8 @@ func content(t testing.TB, n *Node) (all string) {
 	t.Helper()
 	for _, table := range []string{"meta", "registers", "memory", "current", "leases", "readers"} {
 		var rows string
-		if err := n.db.QueryRow(inSchema(`SELECT coalesce(string_agg(x::text, ';' ORDER BY x::text), '') FROM fenlock.`+table+` AS x`, n.schema)).Scan(&rows); err != nil {
+		if err := n.db.QueryRow(inSchema(`SELECT coalesce(string_agg(x::text, ';' ORDER BY x::text), '') FROM fenlock.`+table+
+			` AS x`, n.schema)).Scan(&rows); err != nil {
 			t.Fatal(err)
 		}
 		all += table + ": " + rows + "\n"
@@ -329,15 +337,25 @@ func TestWhatDoesNotFit(t *testing.T) {
 		group  func(n, other *Node, g *node.Group)
 		says   []string
 	}{
-		"another MaxTTL":                 {group: func(_, _ *Node, g *node.Group) { g.MaxTTL = 2 * shortTTL }, says: []string{"MaxTTL", "1.5s", "3s"}},
-		"another group":                  {group: func(n, other *Node, g *node.Group) { g.Nodes = []node.Node{n, other} }, says: []string{"another group", "alone"}},
-		"a newer format":                 {change: []string{`UPDATE fenlock.meta SET value = '3' WHERE key = 'format'`, `TRUNCATE fenlock.memory`}, says: []string{`format "3"`, "update this program"}},
-		"a newer format, other tables":   {change: []string{`UPDATE fenlock.meta SET value = '3' WHERE key = 'format'`, `ALTER FUNCTION fenlock.serve2 RENAME TO serve3`}, says: []string{`format "3"`, "update this program"}},
-		"an older format":                {change: []string{`UPDATE fenlock.meta SET value = '1' WHERE key = 'format'`, `ALTER FUNCTION fenlock.serve2 RENAME TO serve`}, says: []string{`format "1"`, "DROP SCHEMA"}},
-		"two terms":                      {change: []string{`UPDATE fenlock.meta SET value = '9000 alone' WHERE key = 'terms'`}, group: func(_, _ *Node, g *node.Group) { g.MaxTTL = 9 * time.Second }, says: []string{"meta and memory", "9000 alone", "1500 alone"}},
-		"no terms":                       {change: []string{`UPDATE fenlock.meta SET value = 'whatever' WHERE key = 'terms'`, `TRUNCATE fenlock.memory`}, says: []string{"whatever", "no fenlock wrote"}},
-		"a mark without a name":          {change: []string{`UPDATE fenlock.memory SET id = ''`}, says: []string{"not with which memory"}},
-		"a memory that survives a crash": {change: []string{`ALTER TABLE fenlock.memory SET LOGGED`}, says: []string{"SET UNLOGGED"}},
+		"another MaxTTL": {group: func(_, _ *Node, g *node.Group) { g.MaxTTL = 2 * shortTTL },
+			says: []string{"MaxTTL", "1.5s", "3s"}},
+		"another group": {group: func(n, other *Node, g *node.Group) { g.Nodes = []node.Node{n, other} },
+			says: []string{"another group", "alone"}},
+		"a newer format": {change: []string{`UPDATE fenlock.meta SET value = '3' WHERE key = 'format'`,
+			`TRUNCATE fenlock.memory`}, says: []string{`format "3"`, "update this program"}},
+		"a newer format, other tables": {change: []string{`UPDATE fenlock.meta SET value = '3' WHERE key = 'format'`,
+			`ALTER FUNCTION fenlock.serve2 RENAME TO serve3`}, says: []string{`format "3"`, "update this program"}},
+		"an older format": {change: []string{`UPDATE fenlock.meta SET value = '1' WHERE key = 'format'`,
+			`ALTER FUNCTION fenlock.serve2 RENAME TO serve`}, says: []string{`format "1"`, "DROP SCHEMA"}},
+		"two terms": {change: []string{`UPDATE fenlock.meta SET value = '9000 alone' WHERE key = 'terms'`},
+			group: func(_, _ *Node, g *node.Group) { g.MaxTTL = 9 * time.Second },
+			says:  []string{"meta and memory", "9000 alone", "1500 alone"}},
+		"no terms": {change: []string{`UPDATE fenlock.meta SET value = 'whatever' WHERE key = 'terms'`,
+			`TRUNCATE fenlock.memory`}, says: []string{"whatever", "no fenlock wrote"}},
+		"a mark without a name": {change: []string{`UPDATE fenlock.memory SET id = ''`},
+			says: []string{"not with which memory"}},
+		"a memory that survives a crash": {change: []string{`ALTER TABLE fenlock.memory SET LOGGED`},
+			says: []string{"SET UNLOGGED"}},
 	} {
 		u := newSchema(t, server)
 		n := short(t, u)
@@ -370,7 +388,8 @@ func TestWhatDoesNotFit(t *testing.T) {
 				t.Errorf("%s: it repeats itself: %v", what, err)
 			}
 		}
-		if after := content(t, n); !strings.HasPrefix(after, before) && withoutEmptyRegister(after) != withoutEmptyRegister(before) {
+		if after := content(t, n); !strings.HasPrefix(after, before) &&
+			withoutEmptyRegister(after) != withoutEmptyRegister(before) {
 			t.Errorf("%s: there was\n%s and is\n%s", what, before, after)
 		}
 	}
@@ -442,7 +461,8 @@ func TestExamine(t *testing.T) {
 	n := open(t, u)
 	before := content(t, n)
 	e, err := n.Examine(t.Context(), node.Look{MaxTTL: time.Hour})
-	if err != nil || e.Admitted || e.Wait < 50*time.Minute || e.Wait > admit.Quarantine(time.Hour) || e.Memory == "" || e.Server == "" {
+	if err != nil || e.Admitted || e.Wait < 50*time.Minute || e.Wait > admit.Quarantine(time.Hour) || e.Memory == "" ||
+		e.Server == "" {
 		t.Errorf("a schema that is new: %+v, %v", e, err)
 	}
 	if after := content(t, n); after != before {
@@ -467,14 +487,17 @@ func TestExamine(t *testing.T) {
 	}
 	primary.Replica()
 	exec1(t, n, `SELECT pg_create_physical_replication_slot('gone')`)
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(10 * time.Millisecond) { // until it is connected
+	// until it is connected
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		var follow int
-		if err := n.db.QueryRow(`SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'`).Scan(&follow); err != nil || follow > 0 {
+		if err := n.db.QueryRow(
+			`SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'`).Scan(&follow); err != nil || follow > 0 {
 			break
 		}
 	}
 	found := standby()
-	if len(found) != 1 || found[0].Severity != node.Warning || !strings.HasPrefix(found[0].Reason, "1 standbys follow this server, and 1 did") || found[0].Advice == "" {
+	if len(found) != 1 || found[0].Severity != node.Warning ||
+		!strings.HasPrefix(found[0].Reason, "1 standbys follow this server, and 1 did") || found[0].Advice == "" {
 		t.Errorf("%+v", found)
 	}
 	// A user without rights sees that there are some.
@@ -482,7 +505,8 @@ func TestExamine(t *testing.T) {
 	exec1(t, n, `GRANT USAGE ON SCHEMA `+n.schema+` TO looks`)
 	exec1(t, n, `GRANT SELECT ON ALL TABLES IN SCHEMA `+n.schema+` TO looks`)
 	n = open(t, strings.Replace(u, "//postgres@", "//looks@", 1))
-	if found := standby(); len(found) != 1 || !strings.HasPrefix(found[0].Reason, "1 standbys follow this server, and 1 did") {
+	if found := standby(); len(found) != 1 ||
+		!strings.HasPrefix(found[0].Reason, "1 standbys follow this server, and 1 did") {
 		t.Errorf("%+v", found)
 	}
 }

@@ -19,7 +19,8 @@ type lockFunc func(ctx context.Context, name string) (release func(context.Conte
 
 // ours is a Locker of its own for each, as processes would have.
 func ours(b *testing.B, rawURL string) lockFunc {
-	l, err := fenlock.New(fenlock.Config{Nodes: []fenlock.Node{open(b, rawURL)}, TTL: time.Minute, MaxTTL: time.Minute, NewServers: true, NodeTimeout: 10 * time.Second})
+	l, err := fenlock.New(fenlock.Config{Nodes: []fenlock.Node{open(b, rawURL)}, TTL: time.Minute, MaxTTL: time.Minute,
+		NewServers: true, NodeTimeout: 10 * time.Second})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -234,7 +234,8 @@ func (n *database) send(ctx context.Context, text string, args []any, read func(
 // explain returns, for an error that the tables or functions of another format can have caused,
 // which format is there.
 func (n *database) explain(ctx context.Context, err error) error {
-	if !hasCode(err, undefinedTable) && !hasCode(err, undefinedFunction) && !hasCode(err, undefinedColumn) && !hasCode(err, undefinedSchema) {
+	if !hasCode(err, undefinedTable) && !hasCode(err, undefinedFunction) && !hasCode(err, undefinedColumn) &&
+		!hasCode(err, undefinedSchema) {
 		return err
 	}
 	var found string

@@ -179,7 +179,8 @@ func TestStatementOfBefore(t *testing.T) {
 	n.db.SetMaxOpenConns(1)
 	text := inSchema("SELECT * FROM fenlock.of_before", n.schema)
 	ask := func() error { return n.each(t.Context(), text, nil, func(func(...any) error) error { return nil }) }
-	for _, s := range []string{"CREATE TABLE fenlock.of_before (a int)", "ALTER TABLE fenlock.of_before ALTER a TYPE text"} {
+	for _, s := range []string{"CREATE TABLE fenlock.of_before (a int)",
+		"ALTER TABLE fenlock.of_before ALTER a TYPE text"} {
 		if _, err := n.db.Exec(inSchema(s, n.schema)); err != nil {
 			t.Fatal(err)
 		}
@@ -293,10 +294,11 @@ func TestAnotherDriver(t *testing.T) {
 		t.Fatal(err)
 	}
 	var begun atomic.Int64
-	db := sql.OpenDB(&misleading{Connector: stdlib.GetConnector(*config, stdlib.OptionBeforeConnect(func(context.Context, *pgx.ConnConfig) error {
-		begun.Add(1)
-		return nil
-	}))})
+	db := sql.OpenDB(&misleading{Connector: stdlib.GetConnector(*config,
+		stdlib.OptionBeforeConnect(func(context.Context, *pgx.ConnConfig) error {
+			begun.Add(1)
+			return nil
+		}))})
 	defer db.Close()
 	db.SetMaxOpenConns(1)
 	n, err := New(db, "mine", schema)

@@ -71,14 +71,16 @@ func (n *Node) call(ctx context.Context, r node.Request) (a node.Answer, err err
 	var heldBy []byte
 	var store sql.NullString
 	err = n.query(ctx, n.sql.serve, []any{
-		int(r.Op), []byte(r.Name), node.Stripe(r.Name), []byte(r.Holder), r.TTL.Milliseconds(), int64(r.Token), int64(r.OwnToken),
+		int(r.Op), []byte(r.Name), node.Stripe(r.Name), []byte(r.Holder), r.TTL.Milliseconds(), int64(r.Token),
+		int64(r.OwnToken),
 		[]byte(r.Place.Waiter), r.Place.Stamp, terms, r.Shared,
 	}, &status, &register, &heldBy, &remaining, &ahead, &clock, &store)
 	if err != nil {
 		return node.Answer{}, err
 	}
 	if status < int(node.Granted) || status > int(node.Rejoining) || register < 0 || register > int64(fence.MaxToken) {
-		return node.Answer{}, fmt.Errorf("the schema answered the status %d and the register %d, which are none: it was changed by hand", status, register)
+		return node.Answer{}, fmt.Errorf(
+			"the schema answered the status %d and the register %d, which are none: it was changed by hand", status, register)
 	}
 	if node.Status(status) != node.Rejoining && store.Valid {
 		if r.Op != node.Release { // which a store that is out carries out as well

@@ -65,12 +65,14 @@ func TestRestoredBeforeFirstUse(t *testing.T) {
 	take(t, n, "a")
 	other := testserver.StartPostgres(t)
 	restore(t, other, full)
-	if a := want(t, node.Rejoining)(short(t, elsewhere(other, n)).Do(t.Context(), asAcquire(request("a", 0)))); a.Absence.Wait <= 0 {
+	if a := want(t, node.Rejoining)(short(t, elsewhere(other, n)).Do(t.Context(),
+		asAcquire(request("a", 0)))); a.Absence.Wait <= 0 {
 		t.Errorf("%+v", a)
 	}
 	other = testserver.StartPostgres(t)
 	restore(t, other, bare)
-	if a, err := short(t, elsewhere(other, n)).Do(t.Context(), asAcquire(request("a", 0))); !errors.Is(err, node.ErrMisconfigured) || !strings.Contains(err.Error(), "without its rows") {
+	if a, err := short(t, elsewhere(other, n)).Do(t.Context(), asAcquire(request("a", 0))); !errors.Is(err,
+		node.ErrMisconfigured) || !strings.Contains(err.Error(), "without its rows") {
 		t.Errorf("without rows: %+v, %v", a, err)
 	}
 }
@@ -101,7 +103,8 @@ func TestDumpWithTheSameNumber(t *testing.T) {
 func TestTablesOfTheWrongKind(t *testing.T) {
 	t.Parallel()
 	server := testserver.StartPostgres(t)
-	for _, change := range []string{`ALTER TABLE fenlock.memory SET LOGGED`, `ALTER TABLE fenlock.registers SET UNLOGGED`, `ALTER TABLE fenlock.meta SET UNLOGGED`} {
+	for _, change := range []string{`ALTER TABLE fenlock.memory SET LOGGED`, `ALTER TABLE fenlock.registers SET UNLOGGED`,
+		`ALTER TABLE fenlock.meta SET UNLOGGED`} {
 		n := alone(t, newSchema(t, server))
 		want(t, node.Granted)(n.Do(t.Context(), asAcquire(request("a", 0))))
 		exec1(t, n, change)
@@ -141,7 +144,8 @@ func TestSearchPath(t *testing.T) {
 func TestLabelInAnotherEncoding(t *testing.T) {
 	t.Parallel()
 	server := testserver.StartPostgres(t)
-	if _, err := open(t, server.DSN()).db.Exec(`CREATE DATABASE eucjp ENCODING 'EUC_JP' LOCALE 'C' TEMPLATE template0`); err != nil {
+	if _, err := open(t, server.DSN()).db.Exec(
+		`CREATE DATABASE eucjp ENCODING 'EUC_JP' LOCALE 'C' TEMPLATE template0`); err != nil {
 		t.Fatal(err)
 	}
 	u := strings.Replace(server.DSN(), "/postgres?", "/eucjp?", 1)

@@ -44,7 +44,8 @@ func TestLostReply(t *testing.T) {
 	relay, through := through(t, server, u)
 	sees, n := alone(t, u), alone(t, through)
 	n.swept.Store(time.Now().UnixMilli()) // nothing else uses its connections
-	for what, rule := range map[string]proxy.Rule{"lost": {From: proxy.Effect{Lose: true}}, "held": {From: proxy.Effect{Hold: true}}} {
+	for what, rule := range map[string]proxy.Rule{"lost": {From: proxy.Effect{Lose: true}},
+		"held": {From: proxy.Effect{Hold: true}}} {
 		want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, request("before "+what, 0))))
 		before := registerOf(t, sees, what)
 		lift := relay.Impose(rule)
@@ -69,7 +70,8 @@ func TestLostReply(t *testing.T) {
 	for i := range 4 {
 		before := registerOf(t, sees, fmt.Sprint("closed", i))
 		a, err := n.Do(t.Context(), as(node.Acquire, request(fmt.Sprint("closed", i), 0)))
-		if after := registerOf(t, sees, fmt.Sprint("closed", i)); after > before+1 || err == nil && (a.Status != node.Granted || after != before+1) || errors.Is(err, node.ErrNotSent) && after != before {
+		if after := registerOf(t, sees, fmt.Sprint("closed", i)); after > before+1 ||
+			err == nil && (a.Status != node.Granted || after != before+1) || errors.Is(err, node.ErrNotSent) && after != before {
 			t.Errorf("%+v, %v: the register went from %d to %d", a, err, before, after)
 		}
 	}
@@ -143,7 +145,8 @@ func TestLateAnswer(t *testing.T) {
 		if err := <-done; err != nil && !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
-		for end := time.Now().Add(patience); n.db.Stats().InUse > 0; time.Sleep(time.Millisecond) { // until the answer is there
+		// until the answer is there
+		for end := time.Now().Add(patience); n.db.Stats().InUse > 0; time.Sleep(time.Millisecond) {
 			if time.Now().After(end) {
 				t.Fatal("a connection is not given back")
 			}
@@ -173,14 +176,19 @@ func TestErrors(t *testing.T) {
 		return strings.Replace(rawURL, "//postgres@", "//"+user+":secret@", 1)
 	}
 	schema := admin.schema
-	exec(`CREATE ROLE stranger LOGIN`, `CREATE ROLE slow LOGIN`, `CREATE ROLE reader LOGIN`, `CREATE ROLE snapshot LOGIN`, `CREATE ROLE impatient LOGIN`,
-		`ALTER ROLE reader SET default_transaction_read_only = on`, `ALTER ROLE snapshot SET default_transaction_isolation = 'repeatable read'`,
-		`ALTER ROLE impatient SET lock_timeout = 1`, `ALTER ROLE slow CONNECTION LIMIT 0`, `CREATE SCHEMA theirs`, `CREATE TABLE theirs.meta (id int)`, `CREATE ROLE leasing LOGIN`)
+	exec(`CREATE ROLE stranger LOGIN`, `CREATE ROLE slow LOGIN`, `CREATE ROLE reader LOGIN`, `CREATE ROLE snapshot LOGIN`,
+		`CREATE ROLE impatient LOGIN`,
+		`ALTER ROLE reader SET default_transaction_read_only = on`,
+		`ALTER ROLE snapshot SET default_transaction_isolation = 'repeatable read'`,
+		`ALTER ROLE impatient SET lock_timeout = 1`, `ALTER ROLE slow CONNECTION LIMIT 0`, `CREATE SCHEMA theirs`,
+		`CREATE TABLE theirs.meta (id int)`, `CREATE ROLE leasing LOGIN`)
 	for _, role := range []string{"slow", "reader", "snapshot", "impatient", "leasing"} {
-		exec(`GRANT USAGE ON SCHEMA "`+schema+`" TO `+role, `GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA "`+schema+`" TO `+role)
+		exec(`GRANT USAGE ON SCHEMA "`+schema+`" TO `+role,
+			`GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA "`+schema+`" TO `+role)
 	}
 	ours := open(t, in(u, "theirs"))
-	if err := ours.Migrate(t.Context()); !errors.Is(err, node.ErrMisconfigured) || !strings.Contains(err.Error(), "not fenlock's") {
+	if err := ours.Migrate(t.Context()); !errors.Is(err, node.ErrMisconfigured) ||
+		!strings.Contains(err.Error(), "not fenlock's") {
 		t.Errorf("a schema of others: %v", err)
 	}
 	for what, c := range map[string]struct {
@@ -204,10 +212,12 @@ func TestErrors(t *testing.T) {
 		switch {
 		case err == nil:
 			t.Errorf("%s: %+v", what, a)
-		case !strings.Contains(err.Error(), c.say) || !strings.Contains(err.Error(), n.String()) || strings.Contains(err.Error(), "secret"):
+		case !strings.Contains(err.Error(), c.say) || !strings.Contains(err.Error(), n.String()) ||
+			strings.Contains(err.Error(), "secret"):
 			t.Errorf("%s: %v; want %q in it", what, err, c.say)
 		case errors.Is(err, node.ErrMisconfigured) != c.lasting || errors.Is(err, node.ErrNotSent) == c.executed:
-			t.Errorf("%s: %v: misconfigured %v, not sent %v", what, err, errors.Is(err, node.ErrMisconfigured), errors.Is(err, node.ErrNotSent))
+			t.Errorf("%s: %v: misconfigured %v, not sent %v", what, err, errors.Is(err, node.ErrMisconfigured),
+				errors.Is(err, node.ErrNotSent))
 		}
 	}
 	// The rights that docs/postgres.md names are enough, and no more than that.
@@ -220,10 +230,12 @@ func TestErrors(t *testing.T) {
 	}
 	defer tx.Rollback()
 	want(t, node.Granted)(alone(t, u).Do(t.Context(), asAcquire(request("a", 0))))
-	if _, err := tx.Exec(inSchema(`SELECT FROM fenlock.current WHERE stripe = $1 FOR UPDATE`, schema), node.Stripe("a")); err != nil {
+	if _, err := tx.Exec(inSchema(`SELECT FROM fenlock.current WHERE stripe = $1 FOR UPDATE`, schema),
+		node.Stripe("a")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := alone(t, as("impatient", u)).Do(t.Context(), asAcquire(request("a", 0))); err == nil || !strings.Contains(err.Error(), "lock_timeout") || !errors.Is(err, node.ErrNotSent) {
+	if _, err := alone(t, as("impatient", u)).Do(t.Context(), asAcquire(request("a", 0))); err == nil ||
+		!strings.Contains(err.Error(), "lock_timeout") || !errors.Is(err, node.ErrNotSent) {
 		t.Errorf("a lock timeout: %v", err)
 	}
 }
@@ -238,14 +250,16 @@ func TestTerms(t *testing.T) {
 	want(t, node.Granted)(alone(t, u).Do(t.Context(), asAcquire(request("a", 0))))
 	other := short(t, u)
 	a, err := other.Do(t.Context(), asAcquire(request("b", 0)))
-	if !errors.Is(err, node.ErrMisconfigured) || !strings.Contains(fmt.Sprint(err), maxTTL.String()) || !strings.Contains(fmt.Sprint(err), "1.5s") {
+	if !errors.Is(err, node.ErrMisconfigured) || !strings.Contains(fmt.Sprint(err), maxTTL.String()) ||
+		!strings.Contains(fmt.Sprint(err), "1.5s") {
 		t.Errorf("another MaxTTL: %+v, %v", a, err)
 	}
 	n, second := open(t, u), open(t, in(u, "second"))
 	if err := n.Join(node.Group{Nodes: []node.Node{n, second}, MaxTTL: maxTTL}); err != nil {
 		t.Fatal(err)
 	}
-	if a, err := n.Do(t.Context(), asAcquire(request("b", 0))); !errors.Is(err, node.ErrMisconfigured) || !strings.Contains(fmt.Sprint(err), "second") || !strings.Contains(fmt.Sprint(err), "alone") {
+	if a, err := n.Do(t.Context(), asAcquire(request("b", 0))); !errors.Is(err, node.ErrMisconfigured) ||
+		!strings.Contains(fmt.Sprint(err), "second") || !strings.Contains(fmt.Sprint(err), "alone") {
 		t.Errorf("another group: %+v, %v", a, err)
 	}
 	if err := n.Join(node.Group{Nodes: []node.Node{n}, MaxTTL: maxTTL}); !errors.Is(err, node.ErrInvalid) {
@@ -360,7 +374,9 @@ func TestSweep(t *testing.T) {
 	}
 	n.swept.Store(0)
 	rows := func() (count int) {
-		if err := n.db.QueryRow(inSchema(`SELECT (SELECT count(*) FROM fenlock.leases) + (SELECT count(*) FROM fenlock.readers)`, n.schema)).Scan(&count); err != nil {
+		if err := n.db.QueryRow(inSchema(
+			`SELECT (SELECT count(*) FROM fenlock.leases) + (SELECT count(*) FROM fenlock.readers)`,
+			n.schema)).Scan(&count); err != nil {
 			t.Fatal(err)
 		}
 		return count
@@ -430,11 +446,16 @@ func TestURL(t *testing.T) {
 	}
 	const secret = "pa55word"
 	for _, bad := range []string{
-		"", "mysql://u:" + secret + "@h/d", "postgres:///d", "postgres:opaque", "postgres://u:" + secret + "@h/d?sslmod=disable",
-		"postgres://u:" + secret + "@h/d?sslmode=off", "postgres://u:" + secret + "@h/d?schema=a-b", "postgres://u:" + secret + "@h/d?schema=",
-		"postgres://u:" + secret + "@h/d?schema=a&schema=b", "postgres://u:" + secret + "@h:port/d", "postgres://u:" + secret + "@h/d#x",
-		"postgres://u:" + secret + "@h/d?passwordfile=/etc/x", "postgres://u@h/d?passwordfile=x", "postgres://u:" + secret + "@h/d?sslrootcert=/does/not/exist",
-		"postgres://u:" + secret + "%zz@h/d", "postgres://u:" + secret + "@h/d?options=-c%20fsync%3Doff", "postgres://u:" + secret + "@h/d?password=" + secret,
+		"", "mysql://u:" + secret + "@h/d", "postgres:///d", "postgres:opaque",
+		"postgres://u:" + secret + "@h/d?sslmod=disable",
+		"postgres://u:" + secret + "@h/d?sslmode=off", "postgres://u:" + secret + "@h/d?schema=a-b",
+		"postgres://u:" + secret + "@h/d?schema=",
+		"postgres://u:" + secret + "@h/d?schema=a&schema=b", "postgres://u:" + secret + "@h:port/d",
+		"postgres://u:" + secret + "@h/d#x",
+		"postgres://u:" + secret + "@h/d?passwordfile=/etc/x", "postgres://u@h/d?passwordfile=x",
+		"postgres://u:" + secret + "@h/d?sslrootcert=/does/not/exist",
+		"postgres://u:" + secret + "%zz@h/d", "postgres://u:" + secret + "@h/d?options=-c%20fsync%3Doff",
+		"postgres://u:" + secret + "@h/d?password=" + secret,
 	} {
 		n, err := Open(bad)
 		if !errors.Is(err, node.ErrInvalid) {
@@ -444,7 +465,8 @@ func TestURL(t *testing.T) {
 		}
 	}
 	// Far away, who the server is has to be proven unless the URL says otherwise.
-	for url, verified := range map[string]bool{"postgres://u@db/a": true, "postgres://u@db/a?sslmode=require": false, "postgres://u@localhost/a": false, "postgres://u@localhost,db/a": true} {
+	for url, verified := range map[string]bool{"postgres://u@db/a": true, "postgres://u@db/a?sslmode=require": false,
+		"postgres://u@localhost/a": false, "postgres://u@localhost,db/a": true} {
 		n := open(t, url)
 		if c := n.own.TLSConfig; (c != nil && !c.InsecureSkipVerify) != verified {
 			t.Errorf("%s: verified %v", url, !verified)
@@ -459,7 +481,9 @@ func TestUndone(t *testing.T) {
 	for _, c := range []struct {
 		severity, code string
 		undone         bool
-	}{{"ERROR", deadlock, true}, {"ERROR", canceled, true}, {"FATAL", canceled, false}, {"", "08P01", false}, {"", canceled, false}, {"ERROR", "08P01", false}, {"ERROR", "08006", false}, {"ERROR", "57P01", false}, {"PANIC", "XX000", false}} {
+	}{{"ERROR", deadlock, true}, {"ERROR", canceled, true}, {"FATAL", canceled, false}, {"", "08P01", false},
+		{"", canceled, false}, {"ERROR", "08P01", false}, {"ERROR", "08006", false}, {"ERROR", "57P01", false},
+		{"PANIC", "XX000", false}} {
 		if got := undone(&pgconn.PgError{SeverityUnlocalized: c.severity, Severity: "ERROR", Code: c.code}); got != c.undone {
 			t.Errorf("%+v: %v", c, got)
 		}

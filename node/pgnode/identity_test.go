@@ -73,7 +73,8 @@ func (c cluster) rename(database, to string) (aside string) {
 	aside = fmt.Sprint("db_", databases.Add(1))
 	c.end(database)
 	c.end(to)
-	c.exec(fmt.Sprintf("ALTER DATABASE %s RENAME TO %s", to, aside), fmt.Sprintf("ALTER DATABASE %s RENAME TO %s", database, to))
+	c.exec(fmt.Sprintf("ALTER DATABASE %s RENAME TO %s", to, aside),
+		fmt.Sprintf("ALTER DATABASE %s RENAME TO %s", database, to))
 	return aside
 }
 
@@ -155,7 +156,8 @@ func TestSchemaThatTakesAName(t *testing.T) {
 	take(t, other, "b")
 	exec1(t, n, fmt.Sprintf(`ALTER SCHEMA %s RENAME TO aside`, n.schema))
 	exec1(t, n, fmt.Sprintf(`ALTER SCHEMA %s RENAME TO %s`, other.schema, n.schema))
-	if a, err := short(t, in(server.DSN(), n.schema)).Do(t.Context(), asAcquire(request("a", 0))); !errors.Is(err, node.ErrMisconfigured) {
+	if a, err := short(t, in(server.DSN(), n.schema)).Do(t.Context(), asAcquire(request("a", 0))); !errors.Is(err,
+		node.ErrMisconfigured) {
 		t.Errorf("%+v, %v", a, err)
 	}
 }
@@ -187,12 +189,14 @@ func TestHomeIsAConstant(t *testing.T) {
 	server := testserver.StartPostgres(t)
 	n := open(t, newSchema(t, server))
 	var plan strings.Builder
-	err := n.each(t.Context(), inSchema(`EXPLAIN (VERBOSE, COSTS off) SELECT m.home = fenlock.home() FROM fenlock.memory AS m`, n.schema), nil, func(scan func(...any) error) error {
-		var line string
-		err := scan(&line)
-		fmt.Fprintln(&plan, line)
-		return err
-	})
+	err := n.each(t.Context(), inSchema(
+		`EXPLAIN (VERBOSE, COSTS off) SELECT m.home = fenlock.home() FROM fenlock.memory AS m`, n.schema), nil,
+		func(scan func(...any) error) error {
+			var line string
+			err := scan(&line)
+			fmt.Fprintln(&plan, line)
+			return err
+		})
 	if err != nil || strings.Contains(plan.String(), "home()") {
 		t.Errorf("%v:\n%s", err, plan.String())
 	}

@@ -80,7 +80,8 @@ func TestCrash(t *testing.T) {
 		}
 		a, err = n.Do(t.Context(), as(node.Extend, r))
 	}
-	if want(t, node.Rejoining)(a, err); a.Absence.Cause != node.Restarted || a.Absence.Wait <= 0 || a.Absence.Wait > admit.Quarantine(shortTTL) {
+	if want(t, node.Rejoining)(a, err); a.Absence.Cause != node.Restarted || a.Absence.Wait <= 0 ||
+		a.Absence.Wait > admit.Quarantine(shortTTL) {
 		t.Errorf("it is out: %+v", a.Absence)
 	}
 	want(t, node.Lost)(n.Do(t.Context(), as(node.Release, r)))
@@ -176,7 +177,8 @@ func TestPromotion(t *testing.T) {
 	path := strings.TrimPrefix(u, strings.SplitN(primary.DSN(), "?", 2)[0])
 	other := strings.SplitN(replica.DSN(), "?", 2)[0] + path
 	follower := short(t, other)
-	if a, err := follower.Do(t.Context(), as(node.Acquire, request("a", 0))); err == nil || !strings.Contains(err.Error(), "replica") {
+	if a, err := follower.Do(t.Context(), as(node.Acquire, request("a", 0))); err == nil ||
+		!strings.Contains(err.Error(), "replica") {
 		t.Fatalf("a replica answered %+v, %v", a, err)
 	}
 	if _, err := follower.Examine(t.Context(), node.Look{}); err == nil || !strings.Contains(err.Error(), "replica") {
@@ -185,7 +187,8 @@ func TestPromotion(t *testing.T) {
 	primary.Kill()
 	lost := time.Now()
 	replica.Promote()
-	if a := want(t, node.Rejoining)(follower.Do(t.Context(), as(node.Acquire, request("a", 0)))); a.Absence.Cause != node.Replaced {
+	if a := want(t, node.Rejoining)(follower.Do(t.Context(),
+		as(node.Acquire, request("a", 0)))); a.Absence.Cause != node.Replaced {
 		t.Errorf("a promoted replica is out: %+v", a.Absence)
 	}
 	if again := returns(t, follower, "a", lost); again <= token {
@@ -253,7 +256,8 @@ func TestCrashesUnderTraffic(t *testing.T) {
 		}
 	}()
 	for crash := range 4 {
-		for enough, end := granted.Load()+50, time.Now().Add(3*time.Minute); granted.Load() < enough; time.Sleep(time.Millisecond) {
+		for enough, end := granted.Load()+50,
+			time.Now().Add(3*time.Minute); granted.Load() < enough; time.Sleep(time.Millisecond) {
 			if time.Now().After(end) {
 				t.Fatalf("%d crashes, and too few acquisitions after them", crash)
 			}

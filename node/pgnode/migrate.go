@@ -29,7 +29,8 @@ func (n *Node) migrate(ctx context.Context) error {
 	}
 	defer tx.Rollback() // does nothing after Commit
 	// Two that migrate at once: the second one waits, and finds what the first has made.
-	if _, err := tx.ExecContext(ctx, `LOCK TABLE pg_namespace IN SHARE ROW EXCLUSIVE MODE`); err != nil && !hasCode(err, insufficientPrivilege) {
+	if _, err := tx.ExecContext(ctx, `LOCK TABLE pg_namespace IN SHARE ROW EXCLUSIVE MODE`); err != nil &&
+		!hasCode(err, insufficientPrivilege) {
 		return err
 	} else if err != nil {
 		tx.Rollback()
@@ -69,7 +70,9 @@ func (n *Node) checkFormat(ctx context.Context, tx *sql.Tx) error {
 	err := tx.QueryRowContext(ctx, n.sql.formatOf).Scan(&found)
 	switch {
 	case hasCode(err, undefinedTable), hasCode(err, undefinedColumn), errors.Is(err, sql.ErrNoRows):
-		return fmt.Errorf("%w: there is a schema %q with tables, and they are not fenlock's: choose another one by the parameter schema", node.ErrMisconfigured, n.schema)
+		return fmt.Errorf(
+			"%w: there is a schema %q with tables, and they are not fenlock's: choose another one by the parameter schema",
+			node.ErrMisconfigured, n.schema)
 	case err != nil:
 		return err
 	case found != format:

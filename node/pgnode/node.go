@@ -130,7 +130,8 @@ var identifier = lazily(`^[a-z_][a-z0-9_]{0,62}$`)
 
 func newNode(db *sql.DB, schema string) (*Node, error) {
 	if !identifier().MatchString(schema) || strings.HasPrefix(schema, "pg_") {
-		return nil, engine.Invalidf("pgnode: the schema %.70q is not 1 to 63 of a-z, 0-9 and _, a letter first, and not pg_", schema)
+		return nil, engine.Invalidf("pgnode: the schema %.70q is not 1 to 63 of a-z, 0-9 and _, a letter first, and not pg_",
+			schema)
 	}
 	n := &Node{database: newDatabase(db, schema), listeners: make(map[string]*listener)}
 	n.admission = admit.New(n, admission{n}, admit.Pause)

@@ -37,8 +37,10 @@ func TestSchemaFollowsTheRules(t *testing.T) {
 		}
 	}
 	for _, seen := range []string{
-		"acquire, shared true: granted, 2 told", "acquire, shared true: held, 1 told", "acquire, shared false: held, 0 told", "extend, shared true: granted, 1 told",
-		"extend, shared true: lost, 0 told", "confirm, shared true: outrun, 0 told", "release, shared true: granted, 2 told", "release, shared false: granted, 1 told",
+		"acquire, shared true: granted, 2 told", "acquire, shared true: held, 1 told", "acquire, shared false: held, 0 told",
+		"extend, shared true: granted, 1 told",
+		"extend, shared true: lost, 0 told", "confirm, shared true: outrun, 0 told", "release, shared true: granted, 2 told",
+		"release, shared false: granted, 1 told",
 	} {
 		if kinds[seen] == 0 {
 			t.Errorf("never seen: %s; there were %v", seen, kinds)
@@ -52,7 +54,8 @@ func TestSharedByAsManyAsTheRulesAllow(t *testing.T) {
 	c := newComparison(t, testserver.StartPostgres(t).DSN(), 0)
 	c.listen(clients[0])
 	reader := func(i int) node.Request {
-		return node.Request{Op: node.Acquire, Name: oneName, Holder: node.Holder(fmt.Sprintf("%032x:r%d", i, i)), TTL: time.Minute, Shared: true,
+		return node.Request{Op: node.Acquire, Name: oneName, Holder: node.Holder(fmt.Sprintf("%032x:r%d", i, i)),
+			TTL: time.Minute, Shared: true,
 			Place: node.Place{Waiter: fmt.Sprint(clients[0], ":0", i), Stamp: int64(i + 1)}}
 	}
 	for i := range rule.MaxReaders {
@@ -84,10 +87,12 @@ func TestSharedByAsManyAsTheRulesAllow(t *testing.T) {
 func newComparison(t *testing.T, dsn string, seed uint64) *comparison {
 	admin := open(t, dsn)
 	name := fmt.Sprint("rules_", seed)
-	if _, err := admin.db.Exec(ofTheTest + strings.ReplaceAll(Schema(name), "clock_timestamp()", "public.test_now()")); err != nil {
+	if _, err := admin.db.Exec(ofTheTest + strings.ReplaceAll(Schema(name), "clock_timestamp()",
+		"public.test_now()")); err != nil {
 		t.Fatal(err)
 	}
-	c := &comparison{t: t, n: alone(t, in(dsn, name)), random: rand.New(rand.NewPCG(seed, 1)), listens: map[string]bool{}, kinds: map[string]int{}}
+	c := &comparison{t: t, n: alone(t, in(dsn, name)), random: rand.New(rand.NewPCG(seed, 1)), listens: map[string]bool{},
+		kinds: map[string]int{}}
 	c.wait(time.Hour)
 	return c
 }
@@ -110,7 +115,8 @@ const oneName = "a\x00/é"
 var clients = []string{strings.Repeat("a", 32), strings.Repeat("b", 32), strings.Repeat("c", 32)}
 
 // slotted have one of a number of slots, or look as if they had.
-var slotted = []node.Holder{"h1\xff\\:/3:", node.Holder(clients[0] + "@1/3:\xff\\:/4:"), node.Holder(clients[1] + "@1/3:"),
+var slotted = []node.Holder{"h1\xff\\:/3:", node.Holder(clients[0] + "@1/3:\xff\\:/4:"),
+	node.Holder(clients[1] + "@1/3:"),
 	node.Holder(clients[2] + "@123456/65535:x"), node.Holder(clients[2] + "@1/0:x")}
 
 func (c *comparison) exec(text string, args ...any) {
@@ -136,8 +142,9 @@ func (c *comparison) step() {
 	if random.IntN(8) == 0 {
 		p.Waiter = ""
 	}
-	r := node.Request{Name: oneName, Holder: node.Holder(fmt.Sprint("h", random.IntN(4), "\xff\\:")), Place: p, Shared: shared,
-		TTL: time.Duration(1+random.IntN(3000)) * time.Millisecond, Token: fence.Token(random.IntN(50))}
+	r := node.Request{Name: oneName, Holder: node.Holder(fmt.Sprint("h", random.IntN(4), "\xff\\:")), Place: p,
+		Shared: shared,
+		TTL:    time.Duration(1+random.IntN(3000)) * time.Millisecond, Token: fence.Token(random.IntN(50))}
 	if random.IntN(4) == 0 {
 		r.Holder = slotted[random.IntN(len(slotted))]
 	}
@@ -207,17 +214,20 @@ func (c *comparison) do(r node.Request) (node.Answer, error) {
 	c.log = append(c.log, fmt.Sprintf("%v: %v %+v %q: %+v, %q", c.now, r.Op, r, string(r.Holder), got, string(e.Holder)))
 	stored, queued := c.stored(o.QueueExpires)
 	told := c.told()
-	same := err == nil && got == wants && stored.Register == o.Register && slices.Equal(queued, o.Waiters) && slices.Equal(told, notify) &&
+	same := err == nil && got == wants && stored.Register == o.Register && slices.Equal(queued, o.Waiters) &&
+		slices.Equal(told, notify) &&
 		stored.Leased(c.now) == e.Leased(c.now)
 	if e.Leased(c.now) {
-		same = same && stored.Holder == e.Holder && stored.Expires == e.Expires && (e.Holder.Reserves() || stored.Origin == e.Origin && stored.Token == e.Token)
+		same = same && stored.Holder == e.Holder && stored.Expires == e.Expires &&
+			(e.Holder.Reserves() || stored.Origin == e.Origin && stored.Token == e.Token)
 	}
 	shown, err := c.n.Inspect(context.Background(), oneName)
 	shown.Out = false // it is until it was asked to promise something
 	same = same && err == nil && shown == e.Lease(oneName, c.now)
 	if !same {
 		c.t.Fatalf("the memory says %+v, notify %q, %+v %q, %v; it is %v, %+v, %q, %+v %q, %v, %+v. The last operations:\n%s",
-			wants, notify, e, string(e.Holder), o.Waiters, err, got, told, stored, string(stored.Holder), queued, shown, strings.Join(c.log[max(0, len(c.log)-12):], "\n"))
+			wants, notify, e, string(e.Holder), o.Waiters, err, got, told, stored, string(stored.Holder), queued, shown,
+			strings.Join(c.log[max(0, len(c.log)-12):], "\n"))
 	}
 	return got, err
 }
@@ -255,7 +265,8 @@ func (c *comparison) stored(until time.Duration) (e rule.Entry, queue rule.Waite
 	} else if sharers != "" {
 		c.t.Errorf("%q share what is leased to %q", sharers, holder)
 	}
-	e = rule.Entry{Holder: node.Holder(holder), Expires: time.Duration(expires) * time.Millisecond, Origin: fence.Token(origin), Token: fence.Token(token), Register: fence.Token(register)}
+	e = rule.Entry{Holder: node.Holder(holder), Expires: time.Duration(expires) * time.Millisecond,
+		Origin: fence.Token(origin), Token: fence.Token(token), Register: fence.Token(register)}
 	err = c.n.each(context.Background(), inSchema(`SELECT w.waiter, w.stamp FROM fenlock.waiters AS w JOIN fenlock.queues AS q ON q.name = w.name
 		WHERE w.name = $1 AND q.expires > $2 ORDER BY w.stamp, w.waiter`, c.n.schema), []any{[]byte(oneName), c.now.Milliseconds()}, func(scan func(...any) error) error {
 		var waiter []byte
@@ -290,12 +301,13 @@ func (c *comparison) sharers() (lines string) {
 // told returns who was notified since the last time.
 func (c *comparison) told() (waiters []string) {
 	c.t.Helper()
-	err := c.n.each(context.Background(), inSchema(`DELETE FROM fenlock.notices RETURNING waiter`, c.n.schema), nil, func(scan func(...any) error) error {
-		var one []byte
-		err := scan(&one)
-		waiters = append(waiters, string(one))
-		return err
-	})
+	err := c.n.each(context.Background(), inSchema(`DELETE FROM fenlock.notices RETURNING waiter`, c.n.schema), nil,
+		func(scan func(...any) error) error {
+			var one []byte
+			err := scan(&one)
+			waiters = append(waiters, string(one))
+			return err
+		})
 	if err != nil {
 		c.t.Fatal(err)
 	}

@@ -114,5 +114,6 @@ func formatError(schema, found string) error {
 	if number, err := strconv.Atoi(found); err == nil && number < own {
 		what = fmt.Sprintf(anew, schema)
 	}
-	return fmt.Errorf("%w: the schema %q has the format %.20q, and this program knows %s: %s", node.ErrMisconfigured, schema, found, format, what)
+	return fmt.Errorf("%w: the schema %q has the format %.20q, and this program knows %s: %s", node.ErrMisconfigured,
+		schema, found, format, what)
 }

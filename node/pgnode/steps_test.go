@@ -28,7 +28,8 @@ func TestDatabaseNamedTwice(t *testing.T) {
 	r := request("a", 0)
 	r.TTL = shortTTL
 	want(t, node.Granted)(a.Do(t.Context(), as(node.Acquire, r)))
-	if answer, err := b.Do(t.Context(), as(node.Extend, r)); !errors.Is(err, node.ErrMisconfigured) || errors.Is(err, node.ErrNotSent) || !strings.Contains(err.Error(), a.String()) {
+	if answer, err := b.Do(t.Context(), as(node.Extend, r)); !errors.Is(err, node.ErrMisconfigured) ||
+		errors.Is(err, node.ErrNotSent) || !strings.Contains(err.Error(), a.String()) {
 		t.Errorf("a second vote: %+v, %v", answer, err)
 	}
 	want(t, node.Granted)(third.Do(t.Context(), as(node.Acquire, r))) // another schema, though on the same server

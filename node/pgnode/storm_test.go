@@ -84,7 +84,8 @@ func TestStorm(t *testing.T) {
 					if w.holder.Load() > 1 {
 						joined.Add(1)
 					}
-					for last := w.token.Load(); int64(a.Register) > last && !w.token.CompareAndSwap(last, int64(a.Register)); last = w.token.Load() {
+					for last := w.token.Load(); int64(a.Register) > last &&
+						!w.token.CompareAndSwap(last, int64(a.Register)); last = w.token.Load() {
 					}
 					for range rand.IntN(3) {
 						if a, err := n.Do(t.Context(), as(node.Extend, r)); err == nil && a.Status != node.Granted {
@@ -122,14 +123,21 @@ func TestStorm(t *testing.T) {
 			}
 		})
 	}
-	disturb(`UPDATE fenlock.sweeps SET at = 0`, `SELECT fenlock.sweep(1)`, `SELECT fenlock.sweep(2)`, `SELECT fenlock.sweep(3)`, `SELECT fenlock.sweep(4)`,
+	disturb(`UPDATE fenlock.sweeps SET at = 0`, `SELECT fenlock.sweep(1)`, `SELECT fenlock.sweep(2)`,
+		`SELECT fenlock.sweep(3)`, `SELECT fenlock.sweep(4)`,
 		`UPDATE fenlock.queues SET expires = 0 WHERE random() < 0.2`)
-	disturb(`VACUUM FULL fenlock.leases`, `VACUUM FULL fenlock.readers`, `REINDEX TABLE fenlock.current`, `CLUSTER fenlock.leases USING leases_pkey`, `VACUUM (FREEZE) fenlock.memory`, `VACUUM FULL fenlock.current`, `VACUUM FULL fenlock.memory`)
-	disturb(`SELECT fenlock.poll('00000000000000000000000000000001')`, `SELECT fenlock.listen('00000000000000000000000000000002', true)`, `SELECT fenlock.note('x', 1, 'y')`, `SELECT fenlock.raise((SELECT m.id FROM fenlock.memory AS m), '{1}', '{5}')`, `SELECT fenlock.mark('x', '', '5000 alone', '')`)
+	disturb(`VACUUM FULL fenlock.leases`, `VACUUM FULL fenlock.readers`, `REINDEX TABLE fenlock.current`,
+		`CLUSTER fenlock.leases USING leases_pkey`, `VACUUM (FREEZE) fenlock.memory`, `VACUUM FULL fenlock.current`,
+		`VACUUM FULL fenlock.memory`)
+	disturb(`SELECT fenlock.poll('00000000000000000000000000000001')`,
+		`SELECT fenlock.listen('00000000000000000000000000000002', true)`, `SELECT fenlock.note('x', 1, 'y')`,
+		`SELECT fenlock.raise((SELECT m.id FROM fenlock.memory AS m), '{1}', '{5}')`,
+		`SELECT fenlock.mark('x', '', '5000 alone', '')`)
 	all.Wait()
 	var deadlocks int
 	admin.db.QueryRow(`SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`).Scan(&deadlocks)
-	t.Logf("%d acquired, %d beside others, %d failed, %d deadlocks", grants.Load(), joined.Load(), failed.Load(), deadlocks)
+	t.Logf("%d acquired, %d beside others, %d failed, %d deadlocks", grants.Load(), joined.Load(), failed.Load(),
+		deadlocks)
 	if grants.Load() < 20 || joined.Load() == 0 {
 		t.Error("too few were granted to show anything")
 	}

@@ -45,7 +45,8 @@ func TestRowWithoutCommit(t *testing.T) {
 				}
 				io.WriteString(c, message('R', "\x00\x00\x00\x00")+message('Z', "I"))
 				io.ReadAtLeast(c, asked, 8)
-				column := "a\x00" + "\x00\x00\x00\x00" + "\x00\x00" + "\x00\x00\x00\x17" + "\x00\x04" + "\xff\xff\xff\xff" + "\x00\x00"
+				column := "a\x00" + "\x00\x00\x00\x00" + "\x00\x00" + "\x00\x00\x00\x17" + "\x00\x04" + "\xff\xff\xff\xff" +
+					"\x00\x00"
 				io.WriteString(c, message('1', "")+message('2', "")+message('T', "\x00\x01"+column)+
 					message('D', "\x00\x01\x00\x00\x00\x011")+message('C', "SELECT 1\x00"))
 				io.Copy(io.Discard, c) // and never that it is ready again

@@ -20,7 +20,8 @@ type target struct {
 	name, member string
 }
 
-var form = engine.Form{Engine: "pgnode", Example: "postgres://user:password@host:5432/database", Schemes: []string{"postgres", "postgresql"}, Several: true}
+var form = engine.Form{Engine: "pgnode", Example: "postgres://user:password@host:5432/database",
+	Schemes: []string{"postgres", "postgresql"}, Several: true}
 
 func parse(rawURL string) (t target, err error) {
 	u, err := form.Parse(rawURL)

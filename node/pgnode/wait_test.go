@@ -51,7 +51,8 @@ func asks(name, waiter string, stamp int64) node.Request {
 // listening returns how a client is reachable: 1 by a connection of its own, 0 by asking.
 func listening(t *testing.T, n *Node, client string) (pushed bool) {
 	t.Helper()
-	err := n.db.QueryRow(inSchema(`SELECT pid IS NOT NULL FROM fenlock.listeners WHERE client = $1`, n.schema), []byte(client)).Scan(&pushed)
+	err := n.db.QueryRow(inSchema(`SELECT pid IS NOT NULL FROM fenlock.listeners WHERE client = $1`, n.schema),
+		[]byte(client)).Scan(&pushed)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -251,7 +252,8 @@ func TestPooler(t *testing.T) {
 				errs <- err
 				return
 			}
-			l, err := fenlock.New(fenlock.Config{Nodes: []fenlock.Node{n}, TTL: time.Minute, MaxTTL: time.Minute, NewServers: true, NodeTimeout: 10 * time.Second})
+			l, err := fenlock.New(fenlock.Config{Nodes: []fenlock.Node{n}, TTL: time.Minute, MaxTTL: time.Minute,
+				NewServers: true, NodeTimeout: 10 * time.Second})
 			if err != nil {
 				errs <- err
 				return

@@ -26,7 +26,8 @@ func BenchmarkWaiters(b *testing.B) {
 
 func waiters(b *testing.B, u string, clients, each, names int) {
 	locker := func() *fenlock.Locker {
-		l, err := fenlock.New(fenlock.Config{Nodes: []fenlock.Node{open(b, u)}, TTL: 30 * time.Second, NewServers: true, NodeTimeout: 7 * time.Second})
+		l, err := fenlock.New(fenlock.Config{Nodes: []fenlock.Node{open(b, u)}, TTL: 30 * time.Second, NewServers: true,
+			NodeTimeout: 7 * time.Second})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -69,7 +70,8 @@ func waiters(b *testing.B, u string, clients, each, names int) {
 	admin := open(b, u)
 	statements := func() (n int) {
 		// This client's figures reach the view within a second, with the next statement.
-		if err := admin.db.QueryRow(`SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = current_database()`).Scan(&n); err != nil {
+		if err := admin.db.QueryRow(
+			`SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = current_database()`).Scan(&n); err != nil {
 			b.Fatal(err)
 		}
 		return n

@@ -21,12 +21,14 @@ func FuzzMerge(f *testing.F) {
 		{2, 1},                       // no node answers
 		{2, 1, 255, 0, 0, 255, 0, 0}, // all are silent
 		{2, 1, 1 | admittedBit, 7, 0, 2 | admittedBit, 9, 0},
-		{2, 1, 1 | admittedBit, 7, 0, 1 | admittedBit, 9, 0},                                              // one server twice
-		{2, 1, 0 | admittedBit, 7, 0, 2 | admittedBit, 9, 0},                                              // the own one
-		{2, 1, 1, 7, 0, 255, 0, 0},                                                                        // weak
-		{2, 1, 1 | admittedBit, 7, 1, 255, 0, 0},                                                          // listed as empty
-		{2, 0, 1 | admittedBit, 7, 1, 255, 0, 0},                                                          // but touched since
-		{4, 1, 1 | admittedBit, 7, 15, 2, 8, 0, 3, 9, 0, 255, 0, 0},                                       // the second of five
+		{2, 1, 1 | admittedBit, 7, 0, 1 | admittedBit, 9, 0}, // one server twice
+		{2, 1, 0 | admittedBit, 7, 0, 2 | admittedBit, 9, 0}, // the own one
+		{2, 1, 1, 7, 0, 255, 0, 0},                           // weak
+		{2, 1, 1 | admittedBit, 7, 1, 255, 0, 0},             // listed as empty
+		// but touched since
+		{2, 0, 1 | admittedBit, 7, 1, 255, 0, 0},
+		// the second of five
+		{4, 1, 1 | admittedBit, 7, 15, 2, 8, 0, 3, 9, 0, 255, 0, 0},
 		{14, 1, 1 | admittedBit, 255, 255, 2 | admittedBit, 254, 255, 3 | admittedBit, 253, 255, 4, 0, 0}, // fifteen
 	} {
 		f.Add(seed)

@@ -132,7 +132,8 @@ func ones(x int) (n int) {
 // for the dead server then.
 func TestMergeAfterAMajorityWasLost(t *testing.T) {
 	admitted := func(server string, empty ...string) *node.Registers {
-		return &node.Registers{Server: server, Memory: server, Admitted: true, Empty: empty, Tokens: map[int]fence.Token{7: 42}}
+		return &node.Registers{Server: server, Memory: server, Admitted: true, Empty: empty,
+			Tokens: map[int]fence.Token{7: 42}}
 	}
 	lost := func(server string) *node.Registers { return &node.Registers{Server: server, Memory: server} }
 	me := rebuild.Self{Server: "me", Memory: "me", Untouched: true}
@@ -146,14 +147,20 @@ func TestMergeAfterAMajorityWasLost(t *testing.T) {
 	}{
 		{"the first, one dead", 3, me, []*node.Registers{lost("a"), nil}, true, false},
 		{"the second, one dead", 3, me, []*node.Registers{admitted("a", "a", "me"), nil}, false, false},
-		{"the second of five, one dead", 5, me, []*node.Registers{admitted("a", "a", "b", "c", "me"), lost("b"), lost("c"), nil}, false, false},
-		{"the second of five, two dead", 5, me, []*node.Registers{admitted("a", "a", "b", "me"), lost("b"), nil, nil}, false, false},
-		{"three may have tokens that were fixed since", 5, me, []*node.Registers{admitted("a", "a", "b", "me"), lost("restarted since"), nil, nil}, false, true},
-		{"not on the list: it was restarted since", 3, me, []*node.Registers{admitted("a", "a", "an earlier memory of mine"), nil}, false, true},
-		{"the list is of a server that is not admitted", 3, me, []*node.Registers{{Server: "a", Memory: "a", Empty: []string{"me"}}, nil}, true, false},
+		{"the second of five, one dead", 5, me,
+			[]*node.Registers{admitted("a", "a", "b", "c", "me"), lost("b"), lost("c"), nil}, false, false},
+		{"the second of five, two dead", 5, me, []*node.Registers{admitted("a", "a", "b", "me"), lost("b"), nil, nil}, false,
+			false},
+		{"three may have tokens that were fixed since", 5, me,
+			[]*node.Registers{admitted("a", "a", "b", "me"), lost("restarted since"), nil, nil}, false, true},
+		{"not on the list: it was restarted since", 3, me,
+			[]*node.Registers{admitted("a", "a", "an earlier memory of mine"), nil}, false, true},
+		{"the list is of a server that is not admitted", 3, me,
+			[]*node.Registers{{Server: "a", Memory: "a", Empty: []string{"me"}}, nil}, true, false},
 		// It was admitted in between, so it may have been one of the nodes of a
 		// token.
-		{"flushed since", 3, rebuild.Self{Server: "me", Memory: "me"}, []*node.Registers{admitted("a", "a", "me"), nil}, false, true},
+		{"flushed since", 3, rebuild.Self{Server: "me", Memory: "me"}, []*node.Registers{admitted("a", "a", "me"), nil},
+			false, true},
 	} {
 		r, err := rebuild.Merge(c.n, c.self, c.others)
 		if (err != nil) != c.out || r.Weak != c.weak {

@@ -97,7 +97,8 @@ func (r *recent) first(name string) bool {
 }
 
 // list yields the leases among some keys that were not seen before.
-func (n *Node) list(ctx context.Context, keys []string, seen *recent, yield func(node.Lease) bool) (more bool, err error) {
+func (n *Node) list(ctx context.Context, keys []string, seen *recent, yield func(node.Lease) bool) (more bool,
+	err error) {
 	var names []string
 	var commands []resp.Command
 	for _, key := range keys {

@@ -78,7 +78,8 @@ func (x *examiner) all(ctx context.Context) (s examine.Server, err error) {
 	if err != nil {
 		return s, err
 	}
-	s.Reached = examine.Reached{Address: x.link.Remote(), TLS: x.server.TLS, User: x.server.User, Password: x.server.Password}
+	s.Reached = examine.Reached{Address: x.link.Remote(), TLS: x.server.TLS, User: x.server.User,
+		Password: x.server.Password}
 	if x.server.AnyUser {
 		s.Reached.User = "USER"
 	}
@@ -242,7 +243,8 @@ func (x *examiner) entries(ctx context.Context, c *examine.Close) error {
 		return nil
 	}
 	looked := 0
-	for cursor, first := uint64(0), true; (first || cursor != 0) && looked < examineKeys && len(c.Entries) < examineEntries; first = false {
+	for cursor, first := uint64(0), true; (first || cursor != 0) && looked < examineKeys &&
+		len(c.Entries) < examineEntries; first = false {
 		var keys []string
 		err := x.ask(ctx, func(ctx context.Context) (err error) {
 			var n int
@@ -283,9 +285,11 @@ func (x *examiner) read(ctx context.Context, keys []string, c *examine.Close) er
 
 // silent makes the error of a server that did not answer in time one that says so.
 func (x *examiner) silent(err error) error {
-	if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) && !errors.Is(err, os.ErrDeadlineExceeded) {
+	if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) &&
+		!errors.Is(err, os.ErrDeadlineExceeded) {
 		return err
 	}
 	dials := x.link.Dial()
-	return examine.Silence{After: time.Since(x.asked).Round(100 * time.Millisecond), Connected: dials > x.dials || dials > 0 && x.link.Up(dials)}
+	return examine.Silence{After: time.Since(x.asked).Round(100 * time.Millisecond),
+		Connected: dials > x.dials || dials > 0 && x.link.Up(dials)}
 }

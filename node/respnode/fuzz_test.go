@@ -26,7 +26,8 @@ func FuzzServer(f *testing.F) {
 	info := fmt.Sprintf("$%d\r\n%s\r\n", len(replytest.Info()), replytest.Info())
 	// A server with the mark of what it is now, and its replies to the scripts.
 	const clock = "*2\r\n$10\r\n1700000000\r\n$1\r\n0\r\n"
-	marked, loaded := one+":1\r\n*8\r\n"+one+"$7\r\n4567def\r\n$4\r\n1000\r\n"+one+"$3\r\na b\r\n"+one+"$-1\r\n$-1\r\n"+info+"$0\r\n\r\n*5\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n*0\r\n"+clock, ""
+	marked, loaded := one+":1\r\n*8\r\n"+one+"$7\r\n4567def\r\n$4\r\n1000\r\n"+one+"$3\r\na b\r\n"+one+"$-1\r\n$-1\r\n"+
+		info+"$0\r\n\r\n*5\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n*0\r\n"+clock, ""
 	for _, s := range command.Operations {
 		loaded += "+" + s.SHA() + "\r\n"
 	}
@@ -35,15 +36,19 @@ func FuzzServer(f *testing.F) {
 		"+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*3\r\n$1\r\nh\r\n:250\r\n*2\r\n$1\r\n7\r\n" + one,
 		"+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*3\r\n$1\r\nh\r\n:250\r\n*2\r\n$1\r\n7\r\n" + two, // a newer format
 		"+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*3\r\n$-1\r\n:-2\r\n*2\r\n$-1\r\n$-1\r\n",
-		"+OK\r\n+QUEUED\r\n+QUEUED\r\n*0\r\n", "+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*0\r\n", // fewer results than commands
+		// fewer results than commands
+		"+OK\r\n+QUEUED\r\n+QUEUED\r\n*0\r\n", "+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*0\r\n",
 		"+OK\r\n+QUEUED\r\n+QUEUED\r\n*1\r\n" + info, "+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n$1\r\nh\r\n:250\r\n",
 		"+OK\r\n-NOPERM swordfish\r\n+QUEUED\r\n+QUEUED\r\n-EXECABORT x\r\n",
 		"+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n" + info + "*4\r\n" + one + two + "$8\r\nadmitted\r\n" + "$7\r\n4567def\r\n",
 		"+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n" + info + "%1\r\n" + one + "$3\r\n-12\r\n",
 		"+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n" + info + "%1\r\n$4\r\n4096\r\n" + one, // no stripe
-		"*2\r\n$1\r\n0\r\n*2\r\n$9\r\nfenlock:a\r\n$9\r\nfenlock:b\r\n" + one + ":1\r\n*2\r\n" + two + "$-1\r\n$-1\r\n:-2\r\n*2\r\n" + three + one,
-		marked + "+admitted\r\n" + loaded, marked + "+format 2\r\n", marked + "+restarted\r\n" + loaded, marked + "+admitted\r\n",
-		one + ":1\r\n*8\r\n" + one + "$-1\r\n$-1\r\n$-1\r\n$-1\r\n$-1\r\n$-1\r\n$-1\r\n" + info + "$0\r\n\r\n*5\r\n:0\r\n:0\r\n:0\r\n:0\r\n:0\r\n*0\r\n" + clock + ":0\r\n",
+		"*2\r\n$1\r\n0\r\n*2\r\n$9\r\nfenlock:a\r\n$9\r\nfenlock:b\r\n" + one + ":1\r\n*2\r\n" + two +
+			"$-1\r\n$-1\r\n:-2\r\n*2\r\n" + three + one,
+		marked + "+admitted\r\n" + loaded, marked + "+format 2\r\n", marked + "+restarted\r\n" + loaded,
+		marked + "+admitted\r\n",
+		one + ":1\r\n*8\r\n" + one + "$-1\r\n$-1\r\n$-1\r\n$-1\r\n$-1\r\n$-1\r\n$-1\r\n" + info +
+			"$0\r\n\r\n*5\r\n:0\r\n:0\r\n:0\r\n:0\r\n:0\r\n*0\r\n" + clock + ":0\r\n",
 		info, "_\r\n", "*0\r\n", "",
 	} {
 		for what := range byte(9) {
@@ -52,7 +57,8 @@ func FuzzServer(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, what byte, input []byte) {
 		const secret = "swordfish"
-		replies := &replier{Lifetime: engine.NewLifetime(), rest: slices.Concat([]byte(info+"*2\r\n$4\r\n1000\r\n$-1\r\n"), input)} // it is looked at first
+		replies := &replier{Lifetime: engine.NewLifetime(),
+			rest: slices.Concat([]byte(info+"*2\r\n$4\r\n1000\r\n$-1\r\n"), input)} // it is looked at first
 		n, err := New(replies, Server{Name: "valkey://host", Prefix: DefaultPrefix, Secrets: resp.NewSecrets(secret)})
 		if err != nil {
 			t.Fatal(err)
@@ -90,7 +96,8 @@ func FuzzServer(f *testing.F) {
 			}
 			out, err := n.voting.Admit(ctx)
 			present := out.Cause == node.Present
-			if strings.Contains(out.String()+fmt.Sprint(err), secret) || !present && err != nil || err != nil && !errors.Is(err, fenlock.ErrMisconfigured) {
+			if strings.Contains(out.String()+fmt.Sprint(err), secret) || !present && err != nil ||
+				err != nil && !errors.Is(err, fenlock.ErrMisconfigured) {
 				t.Errorf("%q: the admission said %q, %v", input, out, err)
 			}
 			if present && err == nil && replies.admitted && replies.loaded != len(command.Operations) {
@@ -170,7 +177,8 @@ func (r *replier) Do(_ context.Context, words resp.Command) (resp.Reply, error) 
 	switch {
 	case err == nil && words[0] == "EVAL" && strings.HasPrefix(words[1], "-- admit:") && text == "admitted":
 		r.admitted = true
-	case err == nil && words[0] == "SCRIPT" && slices.ContainsFunc(command.Operations, func(s *command.Script) bool { return s.SHA() == text }):
+	case err == nil && words[0] == "SCRIPT" &&
+		slices.ContainsFunc(command.Operations, func(s *command.Script) bool { return s.SHA() == text }):
 		r.loaded++
 	}
 	return said, said.Err()

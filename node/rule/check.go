@@ -93,7 +93,9 @@ func checkHolder(r node.Request) error {
 // the queue.
 func checkKind(r node.Request) error {
 	if r.Place.Waiter != "" && isReader(r.Place.Waiter) != r.Shared {
-		return fmt.Errorf("the number of the waiter %.60q must begin with 0 if, and only if, the name is to be shared; nothing was done", r.Place.Waiter)
+		return fmt.Errorf(
+			"the number of the waiter %.60q must begin with 0 if, and only if, the name is to be shared; nothing was done",
+			r.Place.Waiter)
 	}
 	return nil
 }
@@ -119,7 +121,9 @@ func CheckPlace(p node.Place) error {
 		return fmt.Errorf("the waiter %.60q is not 32 hexadecimal digits, a colon and a number; nothing was done", p.Waiter)
 	}
 	if len(label) > node.MaxWaiterLabel || !utf8.ValidString(label) || strings.ContainsFunc(label, unicode.IsControl) {
-		return fmt.Errorf("the waiter's label %.60q is not at most %d bytes of UTF-8 without control characters; nothing was done", label, node.MaxWaiterLabel)
+		return fmt.Errorf(
+			"the waiter's label %.60q is not at most %d bytes of UTF-8 without control characters; nothing was done", label,
+			node.MaxWaiterLabel)
 	}
 	return nil
 }
@@ -128,7 +132,8 @@ func CheckPlace(p node.Place) error {
 // lower case. The error matches node.ErrInvalid.
 func CheckClient(client string) error {
 	if !isClient(client) {
-		return fmt.Errorf("%w: the client %.60q is not %d hexadecimal digits; nothing was done", node.ErrInvalid, client, node.IDLength)
+		return fmt.Errorf("%w: the client %.60q is not %d hexadecimal digits; nothing was done", node.ErrInvalid, client,
+			node.IDLength)
 	}
 	return nil
 }

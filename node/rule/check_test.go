@@ -22,7 +22,8 @@ func TestCheckLooksAtWhatTheOperationUses(t *testing.T) {
 		"no holder":    {func(r *node.Request) { r.Holder = "" }, []node.Op{node.Acquire, node.Extend}},
 		"bad place":    {func(r *node.Request) { r.Place.Stamp = -1 }, []node.Op{node.Acquire, node.Release}},
 		"bad proposal": {func(r *node.Request) { r.Token = MaxProposal + 1 }, []node.Op{node.Acquire}},
-		"bad token":    {func(r *node.Request) { r.Token = fence.MaxToken + 1 }, []node.Op{node.Acquire, node.Confirm, node.Extend, node.ForceRelease}},
+		"bad token": {func(r *node.Request) { r.Token = fence.MaxToken + 1 },
+			[]node.Op{node.Acquire, node.Confirm, node.Extend, node.ForceRelease}},
 	} {
 		for op := node.Acquire; op <= node.ForceRelease; op++ {
 			r := good
@@ -32,7 +33,8 @@ func TestCheckLooksAtWhatTheOperationUses(t *testing.T) {
 			}
 			bad.change(&r)
 			err := Check(r)
-			if refused := slices.Contains(bad.refuses, op); (err != nil) != refused || err != nil && !errors.Is(err, node.ErrInvalid) {
+			if refused := slices.Contains(bad.refuses, op); (err != nil) != refused ||
+				err != nil && !errors.Is(err, node.ErrInvalid) {
 				t.Errorf("%v with %s: %v; want it refused: %v", op, what, err, refused)
 			}
 		}

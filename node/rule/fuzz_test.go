@@ -23,15 +23,24 @@ func FuzzOperations(f *testing.F) {
 	const acquire, extend, confirm, release, force, later, change = 0, 1, 2, 3, 4, 5, 6
 	for _, seed := range [][]byte{
 		{},
-		{0, acquire, 1, 1, 9, acquire, 2, 2, 9, release, 1, 0, 0, acquire, 2, 2, 9},                                                                           // in turn
-		{0, acquire, 1, 0, 9, acquire, 2, 2, 9, acquire, 3, 3, 9, release, 1, 0, 0, later, 255, 0, 0, acquire, 3, 3, 9},                                       // passed over
-		{0, acquire, 1, 0, 9, acquire, 2, 193, 9, acquire, 3, 69, 9, release, 1, 0, 0},                                                                        // the later one first
-		{0, acquire, 1, 0, 9, acquire, 2, 2, 9, change, 2, 0, 0, release, 1, 0, 0, acquire, 3, 3, 9},                                                          // gone
-		{0, acquire, 1, 0, 9, extend, 1, 0, 9, extend, 2, 0, 9, later, 255, 0, 0, extend, 1, 0, 9, confirm, 1, 0, 40},                                         // extended again
-		{0, acquire, 1, 0, 9, force, 0, 0, 30, extend, 1, 0, 9, acquire, 2, 2, 255},                                                                           // by force
-		{0, acquire, 1, 0, 9, acquire, 2, 2, 9, release, 0, 2, 128, release, 1, 2, 0, acquire, 0, 2, 0},                                                       // goes on waiting
-		{0, change, 7, 1, 0, acquire, 1, 1, 1, extend, 1, 0, 1, confirm, 1, 0, 1, release, 1, 0, 1, force, 0, 0, 1},                                           // out
-		{1, acquire, 1, 0, 9, acquire, 2, 2, 9, acquire, 3, 3, 9, acquire, 3, 130, 9, acquire, 3, 4, 9, acquire, 3, 5, 9, release, 1, 1, 0, acquire, 3, 6, 9}, // full
+		// in turn
+		{0, acquire, 1, 1, 9, acquire, 2, 2, 9, release, 1, 0, 0, acquire, 2, 2, 9},
+		// passed over
+		{0, acquire, 1, 0, 9, acquire, 2, 2, 9, acquire, 3, 3, 9, release, 1, 0, 0, later, 255, 0, 0, acquire, 3, 3, 9},
+		// the later one first
+		{0, acquire, 1, 0, 9, acquire, 2, 193, 9, acquire, 3, 69, 9, release, 1, 0, 0},
+		// gone
+		{0, acquire, 1, 0, 9, acquire, 2, 2, 9, change, 2, 0, 0, release, 1, 0, 0, acquire, 3, 3, 9},
+		// extended again
+		{0, acquire, 1, 0, 9, extend, 1, 0, 9, extend, 2, 0, 9, later, 255, 0, 0, extend, 1, 0, 9, confirm, 1, 0, 40},
+		// by force
+		{0, acquire, 1, 0, 9, force, 0, 0, 30, extend, 1, 0, 9, acquire, 2, 2, 255},
+		// goes on waiting
+		{0, acquire, 1, 0, 9, acquire, 2, 2, 9, release, 0, 2, 128, release, 1, 2, 0, acquire, 0, 2, 0},
+		// out
+		{0, change, 7, 1, 0, acquire, 1, 1, 1, extend, 1, 0, 1, confirm, 1, 0, 1, release, 1, 0, 1, force, 0, 0, 1},
+		{1, acquire, 1, 0, 9, acquire, 2, 2, 9, acquire, 3, 3, 9, acquire, 3, 130, 9, acquire, 3, 4, 9, acquire, 3, 5, 9,
+			release, 1, 1, 0, acquire, 3, 6, 9}, // full
 	} {
 		f.Add(seed)
 	}
@@ -93,7 +102,9 @@ func operations(t *testing.T, input []byte) {
 			if n != nil {
 				want, wantNotify = n.acquire(now, holder, ttl, token, p)
 			}
-			if reply.Status == node.Granted && (leased && before.Holder != node.Reserved(p.Waiter) || reply.Register <= before.Register || reply.Register < token) {
+			if reply.Status == node.Granted &&
+				(leased && before.Holder != node.Reserved(p.Waiter) || reply.Register <= before.Register ||
+					reply.Register < token) {
 				t.Fatalf("%+v granted on %+v at %v", reply, before, now)
 			}
 			if reply.Status == node.Held && p.Waiter != "" && l.ahead(p.Waiter) == len(l.Waiters) && len(l.Waiters) < MaxQueue {
@@ -108,7 +119,8 @@ func operations(t *testing.T, input []byte) {
 			if own {
 				origin = before.Origin
 			}
-			if granted := !before.Out && (own || !leased || before.Holder.Reserves()); granted != (reply.Status == node.Granted) ||
+			if granted := !before.Out && (own || !leased ||
+				before.Holder.Reserves()); granted != (reply.Status == node.Granted) ||
 				granted && (reply.Register != origin || e.Origin != origin || e.Register != max(before.Register, token)) {
 				t.Fatalf("extend: %+v on %+v at %v", reply, before, now)
 			}
@@ -121,7 +133,8 @@ func operations(t *testing.T, input []byte) {
 			reply, notify = Serve(&e, l, now, node.Request{Op: node.Confirm, Holder: holder, Token: token, Place: p})
 			own := leased && before.Holder == holder
 			compare = false
-			if granted := !before.Out && own && before.Register <= token; granted != (reply.Status == node.Granted) || granted && e.Register != token {
+			if granted := !before.Out && own && before.Register <= token; granted != (reply.Status == node.Granted) ||
+				granted && e.Register != token {
 				t.Fatalf("confirm: %+v on %+v at %v", reply, before, now)
 			}
 			if n != nil && reply.Status == node.Granted {
@@ -159,18 +172,22 @@ func operations(t *testing.T, input []byte) {
 			}
 			continue
 		}
-		log = append(log, fmt.Sprintf("%v: operation %d by %q for %+v, %v, %d: %+v, notify %q", now, kind, string(holder), p, ttl, token, reply, notify))
+		log = append(log, fmt.Sprintf("%v: operation %d by %q for %+v, %v, %d: %+v, notify %q", now, kind, string(holder), p,
+			ttl, token, reply, notify))
 		fail := func(why string) {
-			t.Fatalf("%s: %+v before, %+v after. The last operations:\n%s", why, before, e, strings.Join(log[max(0, len(log)-20):], "\n"))
+			t.Fatalf("%s: %+v before, %+v after. The last operations:\n%s", why, before, e,
+				strings.Join(log[max(0, len(log)-20):], "\n"))
 		}
 
 		if e.Register < before.Register {
 			fail("the register decreased")
 		}
-		if leased && e.Holder != before.Holder && kind != force && !(kind == release && before.Holder == holder) && before.Holder != node.Reserved(p.Waiter) && !(kind == extend && before.Holder.Reserves()) {
+		if leased && e.Holder != before.Holder && kind != force && !(kind == release && before.Holder == holder) &&
+			before.Holder != node.Reserved(p.Waiter) && !(kind == extend && before.Holder.Reserves()) {
 			fail("a lease was taken from its holder")
 		}
-		if leased && kind != force && before.Holder != holder && before.Holder != node.Reserved(p.Waiter) && !(kind == extend && before.Holder.Reserves()) && e.Expires != before.Expires {
+		if leased && kind != force && before.Holder != holder && before.Holder != node.Reserved(p.Waiter) &&
+			!(kind == extend && before.Holder.Reserves()) && e.Expires != before.Expires {
 			fail("a lease was changed by somebody else")
 		}
 		if e.Leased(now) && e.Expires > now+max(ttl, ReservationTTL) && e.Expires != before.Expires {
@@ -194,7 +211,8 @@ func operations(t *testing.T, input []byte) {
 			}
 			seen[in.Waiter] = true
 		}
-		if notify != "" && (e.Holder != node.Reserved(notify) || e.Expires != now+ReservationTTL || gone[notify] || notify == p.Waiter && kind != force || leasedBy(before, now, holder, p) && kind == acquire) {
+		if notify != "" && (e.Holder != node.Reserved(notify) || e.Expires != now+ReservationTTL || gone[notify] ||
+			notify == p.Waiter && kind != force || leasedBy(before, now, holder, p) && kind == acquire) {
 			fail(fmt.Sprintf("notify %q", notify))
 		}
 		if n == nil {
@@ -207,7 +225,8 @@ func operations(t *testing.T, input []byte) {
 		same := e.Register == n.register && e.Leased(now) == !n.free() && len(l.Waiters) == len(n.waiters) &&
 			(!compare || reply == want && notify == wantNotify)
 		if e.Leased(now) {
-			same = same && e.Expires == n.until && e.Holder.Reserves() == (n.reservedFor != "") && (e.Holder == n.holder || e.Holder == node.Reserved(n.reservedFor))
+			same = same && e.Expires == n.until && e.Holder.Reserves() == (n.reservedFor != "") &&
+				(e.Holder == n.holder || e.Holder == node.Reserved(n.reservedFor))
 		}
 		for _, w := range []string{"", "a", "b", "c", "d", "e", "f", "x00001"} {
 			same = same && l.ahead(w) == n.ahead(w)
@@ -235,10 +254,15 @@ func fuzzToken(b byte) fence.Token {
 func FuzzChecks(f *testing.F) {
 	const client = "0123456789abcdef0123456789abcdef"
 	for _, s := range []string{
-		"", ":", "1", ":1", " ", client, client + ":", client + ":1", client + ":a", client + ":1\n", client + "::1", client + ":1:2", client + ":1:", client + ":a:1", client + ":1:é\u0085", client + ":1:\xff", client + ":1:" + strings.Repeat("x", 128), client + ":1:" + strings.Repeat("x", 129),
-		client + ":-1", client + ":+1", client + ": 1", client + ":١", client[1:] + ":1", client + "0:1", strings.ToUpper(client) + ":1",
-		"g" + client[1:] + ":1", client[:31] + "/:1", client[:31] + "\x00:1", client[:30] + "..:1", strings.Repeat("é", 16) + ":1",
-		client + ":" + strings.Repeat("0", 19), client + ":" + strings.Repeat("0", 20), client + ":" + strings.Repeat("9", 19),
+		"", ":", "1", ":1", " ", client, client + ":", client + ":1", client + ":a", client + ":1\n", client + "::1",
+		client + ":1:2", client + ":1:", client + ":a:1", client + ":1:é\u0085", client + ":1:\xff",
+		client + ":1:" + strings.Repeat("x", 128), client + ":1:" + strings.Repeat("x", 129),
+		client + ":-1", client + ":+1", client + ": 1", client + ":١", client[1:] + ":1", client + "0:1",
+		strings.ToUpper(client) + ":1",
+		"g" + client[1:] + ":1", client[:31] + "/:1", client[:31] + "\x00:1", client[:30] + "..:1",
+		strings.Repeat("é", 16) + ":1",
+		client + ":" + strings.Repeat("0", 19), client + ":" + strings.Repeat("0", 20),
+		client + ":" + strings.Repeat("9", 19),
 	} {
 		for _, n := range []int64{
 			0, 1, -1, 1 << 52, 1<<52 + 1, 1<<53 - 1, 1 << 53, 1<<53 + 1, math.MaxInt64, math.MinInt64,
@@ -260,13 +284,16 @@ func FuzzChecks(f *testing.F) {
 			var e Entry
 			Serve(&e, nil, 0, node.Request{Op: op, Holder: "h", TTL: time.Duration(n)})
 			ttl, err := e.Expires, checkTTL(time.Duration(n))
-			if (err == nil) != (n >= 1e6 && n <= int64(maxTTL)) || err == nil && (int64(ttl) != n/1e6*1e6 || ttl+time.Duration(math.MaxInt64/2) < 0) {
+			if (err == nil) != (n >= 1e6 && n <= int64(maxTTL)) ||
+				err == nil && (int64(ttl) != n/1e6*1e6 || ttl+time.Duration(math.MaxInt64/2) < 0) {
 				t.Errorf("%v with TTL %d: %v, %v", op, n, ttl, err)
 			}
 		}
 		token := fence.Token(n)
-		if (checkToken(token) == nil) != (token == 0 || token.Valid()) || (checkProposal(token) == nil) != (token <= 1<<52) || (checkHolder(node.Request{Holder: node.Holder(s)}) == nil) != (s != "") {
-			t.Errorf("%d, %q: %v, %v, %v", token, s, checkToken(token), checkProposal(token), checkHolder(node.Request{Holder: node.Holder(s)}))
+		if (checkToken(token) == nil) != (token == 0 || token.Valid()) || (checkProposal(token) == nil) != (token <= 1<<52) ||
+			(checkHolder(node.Request{Holder: node.Holder(s)}) == nil) != (s != "") {
+			t.Errorf("%d, %q: %v, %v, %v", token, s, checkToken(token), checkProposal(token),
+				checkHolder(node.Request{Holder: node.Holder(s)}))
 		}
 	})
 }

@@ -98,7 +98,8 @@ func (n *naive) notifyUpTo(self string, now time.Duration) string {
 	}
 }
 
-func (n *naive) acquire(now time.Duration, holder node.Holder, ttl time.Duration, proposal fence.Token, p node.Place) (node.Answer, string) {
+func (n *naive) acquire(now time.Duration, holder node.Holder, ttl time.Duration, proposal fence.Token,
+	p node.Place) (node.Answer, string) {
 	n.end(now)
 	if n.out {
 		return node.Answer{Status: node.Rejoining}, ""
@@ -160,7 +161,8 @@ func TestQueueIsBounded(t *testing.T) {
 		return Serve(&e, l, 0, node.Request{Op: node.Acquire, Holder: "other", TTL: time.Minute, Place: p})
 	}
 	for i := range MaxQueue {
-		if a, _ := asks(node.Place{Waiter: fmt.Sprint(i), Stamp: int64(MaxQueue - i)}); a.Status != node.Held || a.Ahead != 0 {
+		if a, _ := asks(node.Place{Waiter: fmt.Sprint(i), Stamp: int64(MaxQueue - i)}); a.Status != node.Held ||
+			a.Ahead != 0 {
 			t.Fatalf("%+v", a)
 		}
 	}
@@ -177,8 +179,10 @@ func TestQueueIsBounded(t *testing.T) {
 	// A free name goes to the first in the queue, and there is room then.
 	e.Holder = ""
 	a, notify := asks(early)
-	if a.Status != node.Held || notify != full[0].Waiter || len(l.Waiters) != MaxQueue || a.Ahead != 0 || l.ahead("early") != 0 {
-		t.Errorf("after a notification: %+v, notify %q, %d in the queue, %d ahead of the one who asked", a, notify, len(l.Waiters), l.ahead("early"))
+	if a.Status != node.Held || notify != full[0].Waiter || len(l.Waiters) != MaxQueue || a.Ahead != 0 ||
+		l.ahead("early") != 0 {
+		t.Errorf("after a notification: %+v, notify %q, %d in the queue, %d ahead of the one who asked", a, notify,
+			len(l.Waiters), l.ahead("early"))
 	}
 	// A client that asks when no waiter of a full queue can be reached is granted.
 	e.Holder = ""
@@ -186,7 +190,8 @@ func TestQueueIsBounded(t *testing.T) {
 	for _, p := range l.Waiters {
 		l.gone[p.Waiter] = true
 	}
-	if a, notify := asks(node.Place{Waiter: "late", Stamp: 1 << 53}); a.Status != node.Granted || notify != "" || len(l.Waiters) != 0 {
+	if a, notify := asks(node.Place{Waiter: "late", Stamp: 1 << 53}); a.Status != node.Granted || notify != "" ||
+		len(l.Waiters) != 0 {
 		t.Errorf("when nobody can be reached: %+v, notify %q, %d in the queue", a, notify, len(l.Waiters))
 	}
 }
@@ -198,10 +203,12 @@ func TestReservationTTLIsExact(t *testing.T) {
 		want  node.Status
 	}{{ReservationTTL - 1, node.Held}, {ReservationTTL, node.Granted}} {
 		e, l := Entry{Holder: "h", Expires: time.Minute}, &testQueue{Waiters: Waiters{{Waiter: "w", Stamp: 1}}}
-		if a, notify := Serve(&e, l, 0, node.Request{Op: node.Release, Holder: "h"}); a.Status != node.Granted || notify != "w" || e.Holder != node.Reserved("w") {
+		if a, notify := Serve(&e, l, 0, node.Request{Op: node.Release, Holder: "h"}); a.Status != node.Granted ||
+			notify != "w" || e.Holder != node.Reserved("w") {
 			t.Fatalf("release: %+v, notify %q, %+v", a, notify, e)
 		}
-		if a, _ := Serve(&e, l, c.after, node.Request{Op: node.Acquire, Holder: "other", TTL: time.Minute}); a.Status != c.want {
+		if a, _ := Serve(&e, l, c.after,
+			node.Request{Op: node.Acquire, Holder: "other", TTL: time.Minute}); a.Status != c.want {
 			t.Errorf("after %v: %+v; want %v", c.after, a, c.want)
 		}
 	}
@@ -232,18 +239,20 @@ func TestWhoRenewsTheQueue(t *testing.T) {
 		r      node.Request
 		renews bool
 	}{
-		"refused":             {"h", node.Request{Op: node.Acquire, Holder: "i", Place: w}, true},
-		"refused, nobody":     {"h", node.Request{Op: node.Acquire, Holder: "i"}, false},
-		"refused, a newcomer": {"h", node.Request{Op: node.Acquire, Holder: "i", Place: node.Place{Waiter: "x", Stamp: 3}}, true},
-		"first":               {"", node.Request{Op: node.Acquire, Holder: "i", Place: w}, true},
-		"free, nobody":        {"", node.Request{Op: node.Acquire, Holder: "i"}, false},
-		"reserved":            {node.Reserved("x"), node.Request{Op: node.Acquire, Holder: "i", Place: node.Place{Waiter: "x", Stamp: 3}}, false},
-		"confirm":             {"h", node.Request{Op: node.Confirm, Holder: "h", Place: w}, false},
-		"extend":              {"h", node.Request{Op: node.Extend, Holder: "h", Place: w}, false},
-		"goes on waiting":     {"h", node.Request{Op: node.Release, Holder: "i", Place: w}, true},
-		"leaves":              {"h", node.Request{Op: node.Release, Holder: "i", Place: node.Place{Waiter: "w"}}, false},
-		"release":             {"h", node.Request{Op: node.Release, Holder: "h"}, false},
-		"force release":       {"h", node.Request{Op: node.ForceRelease, Place: w}, false},
+		"refused":         {"h", node.Request{Op: node.Acquire, Holder: "i", Place: w}, true},
+		"refused, nobody": {"h", node.Request{Op: node.Acquire, Holder: "i"}, false},
+		"refused, a newcomer": {"h", node.Request{Op: node.Acquire, Holder: "i", Place: node.Place{Waiter: "x", Stamp: 3}},
+			true},
+		"first":        {"", node.Request{Op: node.Acquire, Holder: "i", Place: w}, true},
+		"free, nobody": {"", node.Request{Op: node.Acquire, Holder: "i"}, false},
+		"reserved": {node.Reserved("x"),
+			node.Request{Op: node.Acquire, Holder: "i", Place: node.Place{Waiter: "x", Stamp: 3}}, false},
+		"confirm":         {"h", node.Request{Op: node.Confirm, Holder: "h", Place: w}, false},
+		"extend":          {"h", node.Request{Op: node.Extend, Holder: "h", Place: w}, false},
+		"goes on waiting": {"h", node.Request{Op: node.Release, Holder: "i", Place: w}, true},
+		"leaves":          {"h", node.Request{Op: node.Release, Holder: "i", Place: node.Place{Waiter: "w"}}, false},
+		"release":         {"h", node.Request{Op: node.Release, Holder: "h"}, false},
+		"force release":   {"h", node.Request{Op: node.ForceRelease, Place: w}, false},
 	} {
 		e := Entry{Holder: c.holder, Expires: time.Minute}
 		l := &testQueue{Waiters: Waiters{{Waiter: "w", Stamp: 2}, {Waiter: "y", Stamp: 4}}}

@@ -47,7 +47,8 @@ func (e *Entry) readers(now time.Duration) (s readers, shared bool) {
 		expires, line, _ := strings.Cut(line, " ")
 		origin, line, _ := strings.Cut(line, " ")
 		token, holder, _ := strings.Cut(line, " ")
-		r := reader{node.Holder(strings.TrimSuffix(holder, "\n")), number[time.Duration](expires), number[fence.Token](origin), number[fence.Token](token)}
+		r := reader{node.Holder(strings.TrimSuffix(holder, "\n")), number[time.Duration](expires),
+			number[fence.Token](origin), number[fence.Token](token)}
 		if now < r.expires {
 			s.all = append(s.all, r)
 		}
@@ -91,7 +92,8 @@ func (e *Entry) share(s readers) {
 }
 
 func (s *readers) find(h node.Holder) (at int, found bool) {
-	return slices.BinarySearchFunc(s.all, h, func(r reader, h node.Holder) int { return strings.Compare(string(r.holder), string(h)) })
+	return slices.BinarySearchFunc(s.all, h,
+		func(r reader, h node.Holder) int { return strings.Compare(string(r.holder), string(h)) })
 }
 
 // of returns the reader with a holder, nil if there is none.

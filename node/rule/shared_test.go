@@ -62,7 +62,8 @@ func (n *naiveShared) alone() bool {
 // agree reports whether all who have the name have one of as many slots.
 func (n *naiveShared) agree(h string) bool {
 	for other := range n.leases {
-		if !strings.HasPrefix(other, "next ") && strings.Trim(h, "abc") != strings.Trim(other, "abc") && strings.Contains(h+other, "/") {
+		if !strings.HasPrefix(other, "next ") && strings.Trim(h, "abc") != strings.Trim(other, "abc") &&
+			strings.Contains(h+other, "/") {
 			return false
 		}
 	}
@@ -96,7 +97,8 @@ func (n *naiveShared) call(self string) (notified []string) {
 	}
 }
 
-func (n *naiveShared) acquire(h, w string, stamp int64, shared bool, ttl time.Duration, proposal fence.Token) (status node.Status, number fence.Token, notified []string) {
+func (n *naiveShared) acquire(h, w string, stamp int64, shared bool, ttl time.Duration,
+	proposal fence.Token) (status node.Status, number fence.Token, notified []string) {
 	own, called := n.leases["next "+w]
 	called = called && w != "" && own.alone == !shared
 	if called {
@@ -129,7 +131,8 @@ func (n *naiveShared) acquire(h, w string, stamp int64, shared bool, ttl time.Du
 	return node.Granted, number, notified
 }
 
-func (n *naiveShared) extend(h string, shared bool, ttl time.Duration, floor fence.Token) (status node.Status, origin fence.Token, notified []string) {
+func (n *naiveShared) extend(h string, shared bool, ttl time.Duration, floor fence.Token) (status node.Status,
+	origin fence.Token, notified []string) {
 	own, leased := n.leases[h]
 	promised, alone := n.promised(), n.alone()
 	switch {
@@ -231,7 +234,8 @@ func TestSharedAgainstANaiveNode(t *testing.T) {
 			stamp := 1 + random.Int64N(4)
 			ttl := time.Duration(1+random.IntN(200)) * 10 * time.Millisecond
 			token := fence.Token(random.IntN(40))
-			r := node.Request{Holder: node.Holder(h), TTL: ttl, Token: token, Shared: shared, Place: node.Place{Waiter: w, Stamp: stamp}}
+			r := node.Request{Holder: node.Holder(h), TTL: ttl, Token: token, Shared: shared,
+				Place: node.Place{Waiter: w, Stamp: stamp}}
 			before := e
 			var a, want node.Answer
 			var notify, wantNotify []string
@@ -287,8 +291,10 @@ func TestSharedAgainstANaiveNode(t *testing.T) {
 				continue
 			}
 			kinds[fmt.Sprintf("%v, shared %v: %v, %d told", r.Op, shared, a.Status, min(len(notify), 2))]++
-			log = append(log, fmt.Sprintf("%v: %v shared %v by %s for %s, %d: %v %d, notify %q; %q, %v", n.now, r.Op, shared, h, w, r.Place.Stamp, a.Status, a.Register, notify, e.Holder[:], q.Waiters))
-			same := a.Status == want.Status && a.Register == want.Register && slices.Equal(notify, wantNotify) && e.Register == n.register && len(q.Waiters) == len(n.waiters)
+			log = append(log, fmt.Sprintf("%v: %v shared %v by %s for %s, %d: %v %d, notify %q; %q, %v", n.now, r.Op, shared, h,
+				w, r.Place.Stamp, a.Status, a.Register, notify, e.Holder[:], q.Waiters))
+			same := a.Status == want.Status && a.Register == want.Register && slices.Equal(notify, wantNotify) &&
+				e.Register == n.register && len(q.Waiters) == len(n.waiters)
 			if s, isShared := e.readers(n.now); isShared {
 				same = same && len(s.all) == len(n.leases) && !n.alone()
 				for _, m := range s.all {
@@ -300,14 +306,17 @@ func TestSharedAgainstANaiveNode(t *testing.T) {
 				same = same && len(n.leases) == 1 && l.alone && l.until == e.Expires
 			}
 			if !same {
-				t.Fatalf("the naive one says %v %d, notify %q, and is %+v\n%s", want.Status, want.Register, wantNotify, n, strings.Join(log[max(0, len(log)-15):], "\n"))
+				t.Fatalf("the naive one says %v %d, notify %q, and is %+v\n%s", want.Status, want.Register, wantNotify, n,
+					strings.Join(log[max(0, len(log)-15):], "\n"))
 			}
 		}
 	}
 	for _, seen := range []string{
-		"acquire, shared true: granted, 2 told", "acquire, shared true: granted, 0 told", "acquire, shared false: granted, 0 told", "acquire, shared true: held, 1 told",
+		"acquire, shared true: granted, 2 told", "acquire, shared true: granted, 0 told",
+		"acquire, shared false: granted, 0 told", "acquire, shared true: held, 1 told",
 		"confirm, shared true: granted, 0 told", "confirm, shared true: outrun, 0 told",
-		"extend, shared true: granted, 1 told", "extend, shared true: granted, 0 told", "extend, shared true: lost, 0 told", "release, shared true: granted, 2 told", "release, shared false: granted, 2 told",
+		"extend, shared true: granted, 1 told", "extend, shared true: granted, 0 told", "extend, shared true: lost, 0 told",
+		"release, shared true: granted, 2 told", "release, shared false: granted, 2 told",
 	} {
 		if kinds[seen] == 0 {
 			t.Errorf("never seen: %s; there were %v", seen, kinds)
@@ -340,9 +349,11 @@ func TestConfirmAgainAfterDowngrade(t *testing.T) {
 // What was changed by hand is no time, and no number that is promised.
 func TestNumbersOfReadersChangedByHand(t *testing.T) {
 	large := strings.Repeat("9", 30)
-	e := Entry{Holder: node.Holder("shared:" + large + "\n" + large + " 7 0 a\n1000 " + large + " 0 b\n1000 x -1 c"), Expires: 1000, Register: 5}
+	e := Entry{Holder: node.Holder("shared:" + large + "\n" + large + " 7 0 a\n1000 " + large + " 0 b\n1000 x -1 c"),
+		Expires: 1000, Register: 5}
 	s, shared := e.readers(0)
-	if !shared || s.epoch != 0 || len(s.all) != 2 || s.all[0] != (reader{"b", 1000, 0, 0}) || s.all[1] != (reader{"c", 1000, 0, 0}) {
+	if !shared || s.epoch != 0 || len(s.all) != 2 || s.all[0] != (reader{"b", 1000, 0, 0}) ||
+		s.all[1] != (reader{"c", 1000, 0, 0}) {
 		t.Errorf("%+v, shared: %v", s, shared)
 	}
 }
@@ -367,7 +378,9 @@ func TestEpochEndsWithItsReaders(t *testing.T) {
 	do(990*time.Millisecond, node.Request{Op: node.Release, Holder: "B", Place: node.Place{Waiter: "c:1"}})
 	s.Registers[node.Stripe("x")] = 100 // rebuilt
 	s.Out = false                       // and admitted
-	if a := do(1100*time.Millisecond, node.Request{Op: node.Acquire, Holder: "C", Shared: true, Place: node.Place{Waiter: "c:02", Stamp: 2}}); a.Register <= 100 {
+	if a := do(1100*time.Millisecond,
+		node.Request{Op: node.Acquire, Holder: "C", Shared: true,
+			Place: node.Place{Waiter: "c:02", Stamp: 2}}); a.Register <= 100 {
 		t.Errorf("granted %d where 100 was promised", a.Register)
 	}
 }

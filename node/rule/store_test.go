@@ -19,7 +19,8 @@ func do(s *Store, now time.Duration, r node.Request) (node.Answer, string) {
 }
 
 func acquires(name string, holder node.Holder, waiter string) node.Request {
-	return node.Request{Op: node.Acquire, Name: name, Holder: holder, TTL: time.Minute, Place: node.Place{Waiter: waiter, Stamp: 1}}
+	return node.Request{Op: node.Acquire, Name: name, Holder: holder, TTL: time.Minute,
+		Place: node.Place{Waiter: waiter, Stamp: 1}}
 }
 
 func TestStoreKeepsNamesApart(t *testing.T) {
@@ -49,7 +50,8 @@ func TestStoreKeepsNamesApart(t *testing.T) {
 	}
 	want := []node.Lease{
 		{Name: other, Leased: true, Holder: node.Holder("h").Fingerprint(), Origin: 1, Remaining: time.Minute, Register: 1},
-		{Name: "a", Leased: true, Label: node.NextInQueue, Holder: node.Reserved("w").Fingerprint(), Reserved: true, Remaining: ReservationTTL, Register: 2},
+		{Name: "a", Leased: true, Label: node.NextInQueue, Holder: node.Reserved("w").Fingerprint(), Reserved: true,
+			Remaining: ReservationTTL, Register: 2},
 	}
 	if all := s.All("", 0); !reflect.DeepEqual(all, want) {
 		t.Errorf("%+v; want %+v", all, want)

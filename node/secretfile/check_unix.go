@@ -32,7 +32,9 @@ func checkOwner(path string, mode fs.FileMode, owner, user int) error {
 		// Root has chosen the group. An access list of systemd's shows as its bits.
 		others = 0o037
 	default:
-		return fmt.Errorf("%s belongs to user %d, who may change it: it must belong to the user who runs this (%d) or to root", path, owner, user)
+		return fmt.Errorf(
+			"%s belongs to user %d, who may change it: it must belong to the user who runs this (%d) or to root", path, owner,
+			user)
 	}
 	if mode&others != 0 {
 		return fmt.Errorf("%s has secrets, and others than its owner may open it (mode %04o): chmod 600 %s", path, mode, path)

@@ -72,10 +72,12 @@ func TestWhoMayReadIt(t *testing.T) {
 		ok          bool
 	}{
 		{0o600, me, me, true}, {0o400, me, me, true}, {0o000, me, me, true}, {0o700, me, me, true},
-		{0o640, me, me, false}, {0o604, me, me, false}, {0o601, me, me, false}, {0o610, me, me, false}, {0o622, me, me, false},
+		{0o640, me, me, false}, {0o604, me, me, false}, {0o601, me, me, false}, {0o610, me, me, false},
+		{0o622, me, me, false},
 		{0o600, root, root, true}, {0o640, root, root, false}, {0o444, root, root, false},
 		// A user other than root can read root's file by its group, or a list of systemd's only.
-		{0o640, root, me, true}, {0o440, root, me, true}, {0o660, root, me, false}, {0o644, root, me, false}, {0o441, root, me, false},
+		{0o640, root, me, true}, {0o440, root, me, true}, {0o660, root, me, false}, {0o644, root, me, false},
+		{0o441, root, me, false},
 		{0o600, other, me, false}, {0o400, other, root, false}, {0o600, me, root, false},
 	} {
 		if err := checkOwner("path", c.mode, c.owner, c.user); (err == nil) != c.ok {
@@ -86,9 +88,11 @@ func TestWhoMayReadIt(t *testing.T) {
 
 func TestReadPassword(t *testing.T) {
 	for text, want := range map[string]string{
-		"swordfish": "swordfish", "swordfish\n": "swordfish", "swordfish\r\n": "swordfish", " with spaces \n": " with spaces ",
-		"": "is empty", "\n": "is empty", "\r\n": "is empty",
-		"swordfish\nmore\n": "more than one line", "swordfish\n\n": "more than one line", "sword\x00fish": "more than one line", "sword\rfish": "more than one line",
+		"swordfish": "swordfish", "swordfish\n": "swordfish", "swordfish\r\n": "swordfish",
+		" with spaces \n": " with spaces ",
+		"":                "is empty", "\n": "is empty", "\r\n": "is empty",
+		"swordfish\nmore\n": "more than one line", "swordfish\n\n": "more than one line",
+		"sword\x00fish": "more than one line", "sword\rfish": "more than one line",
 	} {
 		got, err := ReadPassword(write(t, text, 0o600))
 		if err != nil && !strings.Contains(err.Error(), want) || err == nil && got != want {

@@ -66,7 +66,8 @@ func TestLeastPermissions(t *testing.T) {
 			}
 			// CONFIG may be denied, as managed servers do: durability is then
 			// not believed.
-			if permission != "+config|get" && (!errors.Is(err, fenlock.ErrMisconfigured) || !strings.Contains(err.Error(), "ACL")) {
+			if permission != "+config|get" &&
+				(!errors.Is(err, fenlock.ErrMisconfigured) || !strings.Contains(err.Error(), "ACL")) {
 				t.Errorf("without %s: %v; want ErrMisconfigured, and the ACL as the reason", permission, err)
 			}
 		}

@@ -214,7 +214,8 @@ func TestStrayLeaseIsGoneAfterTheAdmission(t *testing.T) {
 			}
 			time.Sleep(maxTTL / 32)
 		}
-		if a, err := startTogether(t, other, node.Extend, stray); err != nil || a.Status != node.Granted || a.Register < rebuilt {
+		if a, err := startTogether(t, other, node.Extend, stray); err != nil || a.Status != node.Granted ||
+			a.Register < rebuilt {
 			t.Errorf("an extension after the admission: %+v, %v; want the origin %d or larger", a, err, rebuilt)
 		}
 	})
@@ -311,7 +312,8 @@ func TestNewerFormatIsLeftAlone(t *testing.T) {
 		server := testserver.Start(t, kind)
 		server.Do("HSET", registersKey, "format", "4")
 		n := joined(t, server.URL(), groupTTL)
-		if _, err := n.Do(bounded(t), as(node.Acquire, request("a", "one"))); !errors.Is(err, fenlock.ErrMisconfigured) || !strings.Contains(err.Error(), "upgrade") {
+		if _, err := n.Do(bounded(t), as(node.Acquire, request("a", "one"))); !errors.Is(err, fenlock.ErrMisconfigured) ||
+			!strings.Contains(err.Error(), "upgrade") {
 			t.Errorf("%v", err)
 		}
 		if got := server.Do("HGETALL", registersKey); got != "[format 4]" {

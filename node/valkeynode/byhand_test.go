@@ -15,7 +15,8 @@ import (
 // What another program wrote into fenlock's keys is an error that says so, and changes nothing.
 // Taken for 0, it would promise old numbers once more.
 
-var noNumbers = []string{"", " ", "abc", "-5", "1.5", "nan", "inf", "-inf", "0x10", "5 6", "1e3", "7 ", "99999999999999999999"}
+var noNumbers = []string{"", " ", "abc", "-5", "1.5", "nan", "inf", "-inf", "0x10", "5 6", "1e3", "7 ",
+	"99999999999999999999"}
 
 func TestRegisterThatIsNoNumber(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
@@ -32,8 +33,10 @@ func TestRegisterThatIsNoNumber(t *testing.T) {
 				if err == nil || !strings.Contains(err.Error(), "changed by hand") {
 					t.Errorf("%s with the register %q: %+v, %v", r.Op, text, a, err)
 				}
-				if lease := s.Do("GET", key); r.Op != node.Confirm && lease != "(nil)" || s.Do("HGET", registersKey, field) != text {
-					t.Errorf("%s with the register %q has left the lease %q and the register %q", r.Op, text, lease, s.Do("HGET", registersKey, field))
+				if lease := s.Do("GET", key); r.Op != node.Confirm && lease != "(nil)" ||
+					s.Do("HGET", registersKey, field) != text {
+					t.Errorf("%s with the register %q has left the lease %q and the register %q", r.Op, text, lease,
+						s.Do("HGET", registersKey, field))
 				}
 			}
 		}
@@ -67,7 +70,8 @@ func TestForceReleaseLeavesOtherData(t *testing.T) {
 		if !errors.Is(err, node.ErrMisconfigured) {
 			t.Errorf("%+v, %v", a, err)
 		}
-		if of, register := s.Do("TYPE", "fenlock:x"), s.Do("HGET", registersKey, fmt.Sprint(node.Stripe("x"))); of != "list" || register != "(nil)" {
+		if of, register := s.Do("TYPE", "fenlock:x"), s.Do("HGET", registersKey,
+			fmt.Sprint(node.Stripe("x"))); of != "list" || register != "(nil)" {
 			t.Errorf("it has left a %s, and the register %s", of, register)
 		}
 	})

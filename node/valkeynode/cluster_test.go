@@ -28,7 +28,8 @@ func TestClusterIsRefused(t *testing.T) {
 				}
 				for _, op := range []node.Op{node.Acquire, node.Confirm, node.Extend, node.Release, node.ForceRelease} {
 					_, err := n.Do(bounded(t), as(op, request("orders", "one")))
-					if !errors.Is(err, fenlock.ErrMisconfigured) || !strings.Contains(err.Error(), "cluster mode") || !strings.Contains(err.Error(), "cluster-enabled no") {
+					if !errors.Is(err, fenlock.ErrMisconfigured) || !strings.Contains(err.Error(), "cluster mode") ||
+						!strings.Contains(err.Error(), "cluster-enabled no") {
 						t.Errorf("%d servers, prefix %q, %v: %v", len(servers), prefix, op, err)
 					}
 				}
@@ -55,7 +56,8 @@ func TestSlotWithoutItsMemory(t *testing.T) {
 			return []string{prefix + name, "fenlock-registers:" + prefix, "fenlock-line:" + prefix + name}
 		}
 		script := func(s *testserver.Server, keys ...string) string {
-			return s.Do(append([]string{"EVAL", "return redis.call('SET', KEYS[1], 'x', 'PX', 60000)", fmt.Sprint(len(keys))}, keys...)...)
+			return s.Do(append([]string{"EVAL", "return redis.call('SET', KEYS[1], 'x', 'PX', 60000)", fmt.Sprint(len(keys))},
+				keys...)...)
 		}
 		if said := script(servers[0], keys(valkeynode.DefaultPrefix, "orders")...); !strings.HasPrefix(said, "CROSSSLOT") {
 			t.Errorf("without a tag: %s", said)
@@ -134,7 +136,8 @@ func TestSlotThatMoves(t *testing.T) {
 			t.Errorf("a free name, in the middle: %s", said)
 		}
 		host, port, _ := strings.Cut(to.Addr(), ":")
-		if said := from.Do("MIGRATE", host, port, "", "0", "5000", "AUTH2", testserver.Operator, "any", "KEYS", registers, tagged+"held"); said != "OK" {
+		if said := from.Do("MIGRATE", host, port, "", "0", "5000", "AUTH2", testserver.Operator, "any", "KEYS", registers,
+			tagged+"held"); said != "OK" {
 			t.Fatal(said)
 		}
 		if said := run(from, "held"); !strings.HasPrefix(said, "ASK") {
@@ -152,7 +155,8 @@ func TestSlotThatMoves(t *testing.T) {
 			t.Errorf("the lock has not moved: %s", said)
 		}
 		// The mark names the old owner, so that the new owner would be out.
-		if mark := to.Do("HGET", registers, "admitted"); mark != infoField(t, from, "master_replid") || mark == infoField(t, to, "master_replid") {
+		if mark := to.Do("HGET", registers, "admitted"); mark != infoField(t, from, "master_replid") ||
+			mark == infoField(t, to, "master_replid") {
 			t.Errorf("the new owner has the mark %s", mark)
 		}
 	})

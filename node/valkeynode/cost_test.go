@@ -127,7 +127,8 @@ func TestBytesOfALock(t *testing.T) {
 		const rounds = 100
 		for _, length := range []int{5, 50} {
 			name, label := strings.Repeat("n", length), strings.Repeat("l", 10)
-			locker, err := fenlock.New(fenlock.Config{Nodes: []node.Node{open(t, server.URL())}, TTL: time.Minute, MaxTTL: time.Minute, Label: label})
+			locker, err := fenlock.New(fenlock.Config{Nodes: []node.Node{open(t, server.URL())}, TTL: time.Minute,
+				MaxTTL: time.Minute, Label: label})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -169,7 +170,8 @@ func lock(t testing.TB, locker *fenlock.Locker, name string, extend bool) {
 func commandsOf(t testing.TB, s *testserver.Server) map[string]int {
 	t.Helper()
 	counts := make(map[string]int)
-	for _, m := range regexp.MustCompile(`cmdstat_([a-z|]+):calls=([0-9]+)`).FindAllStringSubmatch(s.Do("INFO", "commandstats"), -1) {
+	for _, m := range regexp.MustCompile(`cmdstat_([a-z|]+):calls=([0-9]+)`).FindAllStringSubmatch(s.Do("INFO",
+		"commandstats"), -1) {
 		counts[m[1]], _ = strconv.Atoi(m[2])
 	}
 	return counts

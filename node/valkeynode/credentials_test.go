@@ -21,7 +21,8 @@ import (
 // setPassword changes the password of the user of the tests, and ends all connections.
 func setPassword(t *testing.T, s *testserver.Server, password string) {
 	t.Helper()
-	s.Do(append([]string{"ACL", "SETUSER", aclUser, "reset", "on", ">" + password}, permissions(t, valkeynode.DefaultPrefix)...)...)
+	s.Do(append([]string{"ACL", "SETUSER", aclUser, "reset", "on", ">" + password},
+		permissions(t, valkeynode.DefaultPrefix)...)...)
 	s.Do("CLIENT", "KILL", "TYPE", "normal")
 }
 
@@ -58,7 +59,8 @@ func TestPasswordFile(t *testing.T) {
 			{strings.Replace(where, "@", ":secret-0@", 1), "a password and a passwordfile"},
 			{s.URL() + "?passwordfile=", "passwordfile is empty"},
 		} {
-			if n, err := valkeynode.Open(c.url); !errors.Is(err, fenlock.ErrInvalid) || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "secret-0") {
+			if n, err := valkeynode.Open(c.url); !errors.Is(err, fenlock.ErrInvalid) || !strings.Contains(err.Error(), c.says) ||
+				strings.Contains(err.Error(), "secret-0") {
 				t.Errorf("%v, %v; want %q", n, err, c.says)
 			}
 		}
@@ -108,8 +110,10 @@ func TestWithCredentials(t *testing.T) {
 		password := func(p string) {
 			say(func(context.Context) (string, string, error) { return aclUser, p, nil })
 		}
-		for _, u := range []string{strings.Replace(s.URL(), "://", "://:secret-0@", 1), s.URL() + "?passwordfile=" + url.QueryEscape(os.Args[0])} {
-			if n, err := valkeynode.Open(u, with); !errors.Is(err, fenlock.ErrInvalid) || strings.Contains(err.Error(), "secret-0") {
+		for _, u := range []string{strings.Replace(s.URL(), "://", "://:secret-0@", 1),
+			s.URL() + "?passwordfile=" + url.QueryEscape(os.Args[0])} {
+			if n, err := valkeynode.Open(u, with); !errors.Is(err, fenlock.ErrInvalid) ||
+				strings.Contains(err.Error(), "secret-0") {
 				t.Errorf("%v, %v; want ErrInvalid", n, err)
 			}
 		}
@@ -176,17 +180,20 @@ func TestCredentialsAreKeptOutOfErrors(t *testing.T) {
 			defer c.Close()
 		}
 	}()
-	n := joined(t, "valkey://"+l.Addr().String(), groupTTL, valkeynode.WithCredentials(func(context.Context) (string, string, error) {
-		return aclUser, "secret-that-is-repeated", nil
-	}))
+	n := joined(t, "valkey://"+l.Addr().String(), groupTTL,
+		valkeynode.WithCredentials(func(context.Context) (string, string, error) {
+			return aclUser, "secret-that-is-repeated", nil
+		}))
 	deniedFor(t, n, "what it says has the password in it")
 }
 
 func TestGuardWithCredentials(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		s := testserver.Start(t, kind)
-		s.Do("ACL", "SETUSER", aclUser, "on", ">secret-one", "~order", "~fenlock-token:order", "+evalsha", "+eval", "+get", "+set")
-		g, err := valkeynode.OpenGuard(s.URL(), valkeynode.WithCredentials(func(context.Context) (string, string, error) { return aclUser, "secret-one", nil }))
+		s.Do("ACL", "SETUSER", aclUser, "on", ">secret-one", "~order", "~fenlock-token:order", "+evalsha", "+eval", "+get",
+			"+set")
+		g, err := valkeynode.OpenGuard(s.URL(),
+			valkeynode.WithCredentials(func(context.Context) (string, string, error) { return aclUser, "secret-one", nil }))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -127,7 +127,8 @@ func TestServerChanges(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		s, n := admitted(t, kind, groupTTL)
 		s.Do("REPLICAOF", "127.0.0.1", "1")
-		if _, err := n.Do(bounded(t), as(node.Acquire, request("a", "one"))); !errors.Is(err, fenlock.ErrMisconfigured) || !strings.Contains(err.Error(), "replica") {
+		if _, err := n.Do(bounded(t), as(node.Acquire, request("a", "one"))); !errors.Is(err, fenlock.ErrMisconfigured) ||
+			!strings.Contains(err.Error(), "replica") {
 			t.Errorf("made a replica: %v", err)
 		}
 		s.Do("REPLICAOF", "NO", "ONE")

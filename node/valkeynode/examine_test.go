@@ -74,9 +74,11 @@ func TestExamineChangesNothing(t *testing.T) {
 				t.Errorf("%s: the server has\n%s\nand had\n%s", what, after, before)
 			}
 			if now := infoOf(s, "cmdstat_script|load"); now != loaded {
-				t.Errorf("%s: the server counts the loading of scripts as %q, and did as %q: admission goes by it", what, now, loaded)
+				t.Errorf("%s: the server counts the loading of scripts as %q, and did as %q: admission goes by it", what, now,
+					loaded)
 			}
-			for _, command := range []string{"hset", "hsetnx", "set", "del", "eval", "evalsha", "zadd", "zpopmin", "publish", "pexpire", "hdel", "zrem"} {
+			for _, command := range []string{"hset", "hsetnx", "set", "del", "eval", "evalsha", "zadd", "zpopmin", "publish",
+				"pexpire", "hdel", "zrem"} {
 				if what == "new" && strings.Contains(infoOf(s, "cmdstat_"+command), "calls=1") {
 					t.Errorf("%s was carried out: %s", command, infoOf(s, "cmdstat_"+command))
 				}
@@ -115,7 +117,8 @@ func TestExamineIsNotDenied(t *testing.T) {
 			if err != nil || !e.Admitted {
 				t.Errorf("%s, admitted: %+v, %v", what, e, err)
 			}
-			if checks, text := found(e); slices.Contains(checks, "permissions-unknown") != (what == "looks") || slices.Contains(checks, "permissions") {
+			if checks, text := found(e); slices.Contains(checks, "permissions-unknown") != (what == "looks") ||
+				slices.Contains(checks, "permissions") {
 				t.Errorf("%s: found %s", what, text)
 			}
 		}
@@ -133,12 +136,14 @@ func TestExamineAdmitsNobody(t *testing.T) {
 		grownUp(t, s)
 		for range 3 {
 			e, err := n.Examine(bounded(t), closely)
-			if err != nil || e.Admitted || s.IsAdmitted("fenlock:") || e.Wait != 0 || !e.Rebuild || !strings.Contains(e.Why, "the next client that asks it for a lock has it admitted") {
+			if err != nil || e.Admitted || s.IsAdmitted("fenlock:") || e.Wait != 0 || !e.Rebuild ||
+				!strings.Contains(e.Why, "the next client that asks it for a lock has it admitted") {
 				t.Fatalf("%+v, %v", e, err)
 			}
 		}
 		acquire(t, n, request("a", "one"))
-		if e, err := n.Examine(bounded(t), closely); err != nil || !e.Admitted || e.MaxTTL != groupTTL || !slices.Equal(e.Members, []string{n.Member()}) {
+		if e, err := n.Examine(bounded(t), closely); err != nil || !e.Admitted || e.MaxTTL != groupTTL ||
+			!slices.Equal(e.Members, []string{n.Member()}) {
 			t.Errorf("%+v, %v", e, err)
 		}
 	})
@@ -160,7 +165,8 @@ func TestExaminePermissions(t *testing.T) {
 		}
 		e, err := look(all)
 		checks, text := found(e)
-		if err != nil || !e.Admitted || slices.Contains(checks, "permissions") || slices.Contains(checks, "permissions-more") || slices.Contains(checks, "crash") {
+		if err != nil || !e.Admitted || slices.Contains(checks, "permissions") ||
+			slices.Contains(checks, "permissions-more") || slices.Contains(checks, "crash") {
 			t.Errorf("with all of them: %v, found %s", err, text)
 		}
 		for i, word := range all {
@@ -222,7 +228,8 @@ func TestExamineFaults(t *testing.T) {
 				s := testserver.Start(t, kind, "requirepass right-one")
 				return strings.Replace(s.URL(), "://", "://"+url.UserPassword("", "wr@ng").String()+"@", 1)
 			}},
-			{"password", "wants a password", true, func() string { return testserver.Start(t, kind, "requirepass right-one").URL() }},
+			{"password", "wants a password", true,
+				func() string { return testserver.Start(t, kind, "requirepass right-one").URL() }},
 			{"eviction", "allkeys-lru", true, func() string {
 				return testserver.Start(t, kind, "maxmemory 50mb", "maxmemory-policy allkeys-lru").URL()
 			}},
@@ -232,7 +239,8 @@ func TestExamineFaults(t *testing.T) {
 				return s.URL()
 			}},
 			{"cluster", "cluster mode", true, func() string { return testserver.Start(t, kind, "cluster-enabled yes").URL() }},
-			{"disabled-command", "ZPOPMIN", true, func() string { return testserver.Start(t, kind, `rename-command ZPOPMIN ""`).URL() }},
+			{"disabled-command", "ZPOPMIN", true,
+				func() string { return testserver.Start(t, kind, `rename-command ZPOPMIN ""`).URL() }},
 			{"misconfigured", "format 99", true, func() string {
 				s := testserver.Start(t, kind)
 				s.Do("HSET", registersKey, "format", "99")
@@ -251,8 +259,10 @@ func TestExamineFaults(t *testing.T) {
 				s.Do("CONFIG", "SET", "maxmemory", "1")
 				return s.URL()
 			}},
-			{"writes", "too few replicas", false, func() string { return testserver.Start(t, kind, "min-replicas-to-write 1").URL() }},
-			{"min-replicas", "CONFIG SET min-replicas-to-write 0", false, func() string { return testserver.Start(t, kind, "min-replicas-to-write 1").URL() }},
+			{"writes", "too few replicas", false,
+				func() string { return testserver.Start(t, kind, "min-replicas-to-write 1").URL() }},
+			{"min-replicas", "CONFIG SET min-replicas-to-write 0", false,
+				func() string { return testserver.Start(t, kind, "min-replicas-to-write 1").URL() }},
 			{"down", "Nothing listens", false, func() string {
 				s := testserver.Start(t, kind)
 				s.Kill()
@@ -262,7 +272,8 @@ func TestExamineFaults(t *testing.T) {
 			at := c.url()
 			e, err := look(at)
 			sees(t, e, c.check, c.says)
-			if err == nil || errors.Is(err, fenlock.ErrMisconfigured) != c.permanent || e.Admitted || strings.Contains(fmt.Sprint(e, err), "wr@ng") {
+			if err == nil || errors.Is(err, fenlock.ErrMisconfigured) != c.permanent || e.Admitted ||
+				strings.Contains(fmt.Sprint(e, err), "wr@ng") {
 				t.Errorf("%s: %+v, %v", c.check, e, err)
 			}
 			if e.Member == "" {
@@ -355,10 +366,12 @@ func TestExamineClock(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		s := testserver.Start(t, kind)
 		e, err := open(t, s.URL()).Examine(bounded(t), node.Look{})
-		if err != nil || e.RoundTrip <= 0 || e.Clock.Store.Sub(e.Clock.Here.Round(0)).Abs() > e.RoundTrip+time.Millisecond || e.Address != "127.0.0.1" {
+		if err != nil || e.RoundTrip <= 0 || e.Clock.Store.Sub(e.Clock.Here.Round(0)).Abs() > e.RoundTrip+time.Millisecond ||
+			e.Address != "127.0.0.1" {
 			t.Errorf("%+v, %v", e, err)
 		}
-		if want := map[testserver.Kind]string{testserver.Valkey: "Valkey", testserver.Redis: "Redis"}[kind]; e.Product != want || e.Version == "" || e.Role != "primary" {
+		if want := map[testserver.Kind]string{testserver.Valkey: "Valkey",
+			testserver.Redis: "Redis"}[kind]; e.Product != want || e.Version == "" || e.Role != "primary" {
 			t.Errorf("%+v", e)
 		}
 	})
@@ -383,7 +396,8 @@ func TestExamineStrangeServers(t *testing.T) {
 			t.Parallel()
 			addr := fake(t, reply)
 			e, err := open(t, "valkey://ann:"+secret+"@"+addr).Examine(bounded(t), closely)
-			if _, text := found(e); err == nil || !strings.Contains(err.Error(), addr) || text == "" || strings.Contains(err.Error()+text, secret) {
+			if _, text := found(e); err == nil || !strings.Contains(err.Error(), addr) || text == "" ||
+				strings.Contains(err.Error()+text, secret) {
 				t.Errorf("%v; found %s", err, text)
 			}
 		})

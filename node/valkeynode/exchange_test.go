@@ -26,7 +26,8 @@ func sendTogether(n *valkeynode.Node, timeout time.Duration, all ...starting) {
 	const worthLooking = 3 // package admission has it
 	for range worthLooking {
 		// Changes nothing: the name is free.
-		requests = append(requests, node.Request{Op: node.Confirm, Name: "filler", Holder: "00000000000000000000000000000001:", Token: 1})
+		requests = append(requests, node.Request{Op: node.Confirm, Name: "filler",
+			Holder: "00000000000000000000000000000001:", Token: 1})
 		calls = append(calls, &fillers)
 		fillers.Add(1)
 	}

@@ -93,7 +93,8 @@ func TestOtherFormatsAreRefused(t *testing.T) {
 			server.Do("SET", "fenlock:a", "somebody") // so that there is something to list
 			refused(t, server.URL(), server.Addr(), says)
 			n := joined(t, server.URL(), groupTTL)
-			if _, err := n.Registers(bounded(t)); !errors.Is(err, fenlock.ErrMisconfigured) || !strings.Contains(err.Error(), says) {
+			if _, err := n.Registers(bounded(t)); !errors.Is(err, fenlock.ErrMisconfigured) ||
+				!strings.Contains(err.Error(), says) {
 				t.Errorf("registers: %v", err)
 			}
 			if got := server.Do("HGET", registersKey, "format"); got != format {
@@ -127,7 +128,8 @@ func TestNewerFormatInTheMiddle(t *testing.T) {
 			}
 			for way, do := range ways {
 				a, err := do()
-				if !errors.Is(err, fenlock.ErrMisconfigured) || !strings.Contains(fmt.Sprint(err), "format 4") || !strings.Contains(fmt.Sprint(err), "upgrade") {
+				if !errors.Is(err, fenlock.ErrMisconfigured) || !strings.Contains(fmt.Sprint(err), "format 4") ||
+					!strings.Contains(fmt.Sprint(err), "upgrade") {
 					t.Errorf("%v, %s: %+v, %v; want ErrMisconfigured that says why", op, way, a, err)
 				}
 			}

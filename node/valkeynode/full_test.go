@@ -80,7 +80,8 @@ func TestFullServerExtends(t *testing.T) {
 			r.Token += 1000
 			a, err := n.Do(bounded(t), r)
 			noRoom(t, "the extension of what is "+what, a, err)
-			if got := s.Do("HGET", registersKey, stripe); got == r.Token.String() || s.Do("EXISTS", theKey) == "1" != (value != "") {
+			if got := s.Do("HGET", registersKey, stripe); got == r.Token.String() ||
+				s.Do("EXISTS", theKey) == "1" != (value != "") {
 				t.Errorf("it was refused, and the register is %s, the lease %s", got, s.Do("GET", theKey))
 			}
 		}
@@ -149,7 +150,8 @@ func TestFullServerReleases(t *testing.T) {
 		queue("forced")
 		full(s, true)
 		release(given)
-		if said := next(t, events); !strings.HasPrefix(said, waiter.Waiter+" 1000000 ") || s.Do("EXISTS", "fenlock:given") != "1" {
+		if said := next(t, events); !strings.HasPrefix(said, waiter.Waiter+" 1000000 ") ||
+			s.Do("EXISTS", "fenlock:given") != "1" {
 			t.Errorf("%q was told", said)
 		}
 		release(told)
@@ -160,7 +162,8 @@ func TestFullServerReleases(t *testing.T) {
 		if a := want(t, node.Granted)(n.Do(bounded(t), as(node.ForceRelease, forced))); a.Register != forced.Token {
 			t.Errorf("%+v", a)
 		}
-		if said := next(t, events); said != waiter.Waiter || s.Do("HGET", registersKey, fmt.Sprint(node.Stripe("forced"))) != forced.Token.String() {
+		if said := next(t, events); said != waiter.Waiter ||
+			s.Do("HGET", registersKey, fmt.Sprint(node.Stripe("forced"))) != forced.Token.String() {
 			t.Errorf("%q was told", said)
 		}
 
@@ -219,7 +222,8 @@ func TestFullServerIsNotAdmitted(t *testing.T) {
 		s, n := admitted(t, kind, groupTTL)
 		s.Do("DEL", registersKey)
 		full(s, true)
-		if a := want(t, node.Rejoining)(n.Do(bounded(t), as(node.Acquire, request("full", "one")))); !strings.Contains(a.Absence.Detail, "no memory left") {
+		if a := want(t, node.Rejoining)(n.Do(bounded(t),
+			as(node.Acquire, request("full", "one")))); !strings.Contains(a.Absence.Detail, "no memory left") {
 			t.Errorf("%+v", a)
 		}
 		if got := s.Do("HGETALL", registersKey); got != "[]" {
@@ -273,7 +277,8 @@ func TestFullServerAndSeveral(t *testing.T) {
 		for i, c := range oneCommand(t, s, n, more) {
 			noRoom(t, fmt.Sprint("acquire ", i), c.answer, c.err)
 		}
-		if got := s.Do("EXISTS", "fenlock:3", "fenlock:7", "fenlock:more 0", "fenlock:more 1", "fenlock:more 2", "fenlock:more 3"); got != "0" {
+		if got := s.Do("EXISTS", "fenlock:3", "fenlock:7", "fenlock:more 0", "fenlock:more 1", "fenlock:more 2",
+			"fenlock:more 3"); got != "0" {
 			t.Errorf("%s leases were created", got)
 		}
 		for i, c := range oneCommand(t, s, n, several(node.Release, 8)) {

@@ -19,15 +19,23 @@ import (
 // has the password.
 func FuzzURL(f *testing.F) {
 	for _, seed := range [][5]string{
-		{"valkey://", "ann", "", "", "host:7000/1"}, {"redis://", "", "", "", "host"}, {"valkeys://", "ann", "", "", "[::1]:7000"}, {"valkeys://", "ann", "", "", "host?ca=/nowhere"},
-		{"rediss://", "", "", "", "host?cert=x&key=y"}, {"unix://", "", "", "", "/run/valkey.sock?db=2"}, {"valkey://", "ann", "", "", "host?passwordfile=/nowhere"},
+		{"valkey://", "ann", "", "", "host:7000/1"}, {"redis://", "", "", "", "host"},
+		{"valkeys://", "ann", "", "", "[::1]:7000"}, {"valkeys://", "ann", "", "", "host?ca=/nowhere"},
+		{"rediss://", "", "", "", "host?cert=x&key=y"}, {"unix://", "", "", "", "/run/valkey.sock?db=2"},
+		{"valkey://", "ann", "", "", "host?passwordfile=/nowhere"},
 		{"valkey://", "ann", "", "", ""}, {"unix://", "ann", "", "", "host/run/x"},
-		{"valkey://", "ann", "@", "/", "host"}, {"valkey://", "ann", ":", "@x", "host"}, {"valkey://", "ann", "/", "#", "host"}, {"valkey://", "", "?", "&", "host"},
-		{"valkey://", "ann", "%", "%41", "host"}, {"valkey://", "ann", "%2f", "%40", "host"}, {"valkey://", "", "[", "]", ":7000"}, {"valkey://", "ann", " ", "\n", "host"},
-		{"valkey://", "ann", "", "", "host:port"}, {"valkey://", "ann", "", "", "host:1/x"}, {"valkey://", "ann", "", "", "host?%zz"},
-		{"valkey://", "ann", "", "", "host#1"}, {"valkey://", "ann", "", "", "host?db=1"}, {"valkey://", "ann", "", "", "host?ca=a&ca=b"}, {"valkey://", "ann", "", "", "host?tls=no"},
-		{"://", "", "", "", "host"}, {"", "", "", "", "host"}, {"ftp://", "", "", "", "host"}, {"sword:", "", "", "", "host"}, {"valkey:", "", "", "", "host"}, {"valkey:/", "", "", "", "host"},
-		{"valkey://", "ann", "é", "\xff", "host"}, {"valkey://", "", "", "", "host:65535/15"}, {"valkey://", "", "", "", "h%41"}, {"valkey://", "", "", "", "[fe80::1%25eth0]:1"},
+		{"valkey://", "ann", "@", "/", "host"}, {"valkey://", "ann", ":", "@x", "host"},
+		{"valkey://", "ann", "/", "#", "host"}, {"valkey://", "", "?", "&", "host"},
+		{"valkey://", "ann", "%", "%41", "host"}, {"valkey://", "ann", "%2f", "%40", "host"},
+		{"valkey://", "", "[", "]", ":7000"}, {"valkey://", "ann", " ", "\n", "host"},
+		{"valkey://", "ann", "", "", "host:port"}, {"valkey://", "ann", "", "", "host:1/x"},
+		{"valkey://", "ann", "", "", "host?%zz"},
+		{"valkey://", "ann", "", "", "host#1"}, {"valkey://", "ann", "", "", "host?db=1"},
+		{"valkey://", "ann", "", "", "host?ca=a&ca=b"}, {"valkey://", "ann", "", "", "host?tls=no"},
+		{"://", "", "", "", "host"}, {"", "", "", "", "host"}, {"ftp://", "", "", "", "host"}, {"sword:", "", "", "", "host"},
+		{"valkey:", "", "", "", "host"}, {"valkey:/", "", "", "", "host"},
+		{"valkey://", "ann", "é", "\xff", "host"}, {"valkey://", "", "", "", "host:65535/15"},
+		{"valkey://", "", "", "", "h%41"}, {"valkey://", "", "", "", "[fe80::1%25eth0]:1"},
 	} {
 		f.Add(seed[0], seed[1], seed[2], seed[3], seed[4])
 	}
@@ -57,7 +65,8 @@ func FuzzURL(f *testing.F) {
 		n := checkOpen(t, scheme+url.UserPassword(user, password).String()+"@"+rest, secret, password)
 		plain := strings.Trim(scheme, "abcdefghijklmnopqrstuvwxyz") == "://" && !strings.Contains(rest, "@")
 		if n != nil && plain {
-			if server, err := transport.ParseURL(scheme + url.UserPassword(user, password).String() + "@" + rest); err != nil || server.Option.Password != password {
+			if server, err := transport.ParseURL(scheme + url.UserPassword(user, password).String() + "@" + rest); err != nil ||
+				server.Option.Password != password {
 				t.Errorf("the password %q was read as %q, %v", password, server.Option.Password, err)
 			}
 		}

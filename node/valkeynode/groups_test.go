@@ -32,7 +32,8 @@ func exchange(n *valkeynode.Node, requests []node.Request) []*call {
 // several returns requests about names with numbers, of a holder each.
 func several(op node.Op, names int) (all []node.Request) {
 	for i := range names {
-		all = append(all, node.Request{Op: op, Name: fmt.Sprint(i), Holder: node.Holder(fmt.Sprintf("%032d:", i)), TTL: time.Minute, Token: fence.Token(100 + i)})
+		all = append(all, node.Request{Op: op, Name: fmt.Sprint(i), Holder: node.Holder(fmt.Sprintf("%032d:", i)),
+			TTL: time.Minute, Token: fence.Token(100 + i)})
 	}
 	return all
 }
@@ -53,14 +54,16 @@ func TestOneBadNameAmongSeveral(t *testing.T) {
 		before := commandsOf(t, server)["evalsha"]
 		for i, c := range exchange(n, requests) {
 			good := i == 0 || i == 6
-			if (c.err != nil) != (i == 1 || i == 2 || i == 3 || i == 5) || (c.answer.Status == node.Granted) != (good) || good && c.answer.Register != requests[i].Token {
+			if (c.err != nil) != (i == 1 || i == 2 || i == 3 || i == 5) || (c.answer.Status == node.Granted) != (good) ||
+				good && c.answer.Register != requests[i].Token {
 				t.Errorf("number %d: %+v, %v", i, c.answer, c.err)
 			}
 		}
 		if sent := commandsOf(t, server)["evalsha"] - before; sent != 1 {
 			t.Errorf("they were %d commands", sent)
 		}
-		for i, want := range []string{"1", "1", "0", "0", "1", "0", "1"} { // the list and the stranger's value are still there
+		// the list and the stranger's value are still there
+		for i, want := range []string{"1", "1", "0", "0", "1", "0", "1"} {
 			if there := server.Do("EXISTS", fmt.Sprint("fenlock:", i)); there != want {
 				t.Errorf("EXISTS of number %d: %s", i, there)
 			}
@@ -267,7 +270,8 @@ func TestNothingIsGivenWithoutItsNumber(t *testing.T) {
 			asks := long(denied, "waits")
 			asks.Place = waiter
 			a, err := n.Do(bounded(t), as(node.Acquire, asks))
-			if register := server.Do("HGET", registersKey, fmt.Sprint(node.Stripe(denied))); err != nil || a.Given != 0 && a.Given.String() != register {
+			if register := server.Do("HGET", registersKey, fmt.Sprint(node.Stripe(denied))); err != nil ||
+				a.Given != 0 && a.Given.String() != register {
 				t.Errorf("without %s, %v was given, and the register is %s (%v)", denied, a.Given, register, err)
 			}
 		}
@@ -309,7 +313,8 @@ func TestSeveralExtendsAreAsOne(t *testing.T) {
 			var first, second []int
 			for i := range requests {
 				name := names[order[i]]
-				r := node.Request{Op: node.Extend, Name: name, Holder: node.Holder(holder(i)), TTL: 30 * time.Second, Token: fence.Token(random.IntN(20))}
+				r := node.Request{Op: node.Extend, Name: name, Holder: node.Holder(holder(i)), TTL: 30 * time.Second,
+					Token: fence.Token(random.IntN(20))}
 				if random.IntN(3) > 0 {
 					r.OwnToken = fence.Token(random.IntN(3))
 				}
@@ -317,8 +322,10 @@ func TestSeveralExtendsAreAsOne(t *testing.T) {
 					r.TTL = time.Hour
 				}
 				requests[i] = r
-				value := one("", holder(i)+" "+number()+"/1", holder(i)+" "+number()+"/2", holder(i)+" "+number(), holder(i)+" "+number()+"/", holder(i)+" x",
-					holder(i)+" 12345678901234567/1", holder(i+1)+" "+number()+"/1", "next:"+number(), "shared:"+number()+"\n", "shared:1\n1 1 99999999999999 "+holder(i), "LIST")
+				value := one("", holder(i)+" "+number()+"/1", holder(i)+" "+number()+"/2", holder(i)+" "+number(),
+					holder(i)+" "+number()+"/", holder(i)+" x",
+					holder(i)+" 12345678901234567/1", holder(i+1)+" "+number()+"/1", "next:"+number(), "shared:"+number()+"\n",
+					"shared:1\n1 1 99999999999999 "+holder(i), "LIST")
 				if strings.HasPrefix(value, holder(i)+" ") || value == "LIST" {
 					second = append(second, i)
 				} else {
@@ -351,8 +358,10 @@ func TestSeveralExtendsAreAsOne(t *testing.T) {
 				single := exchange(nodes[1], []node.Request{r})[0]
 				got, want := fmt.Sprint(together[i].answer, together[i].err), fmt.Sprint(single.answer, single.err)
 				want, _, where := strings.Cut(want, " script: ") // it went wrong
-				if got = strings.ReplaceAll(got, servers[0].Addr(), servers[1].Addr()); got != want && !(where && strings.HasPrefix(got, want)) {
-					t.Fatalf("seed %d, round %d, room %v: number %d of %d, %+v: %s; by itself %s", seed, round, room, i, len(requests), r, got, want)
+				if got = strings.ReplaceAll(got, servers[0].Addr(), servers[1].Addr()); got != want &&
+					!(where && strings.HasPrefix(got, want)) {
+					t.Fatalf("seed %d, round %d, room %v: number %d of %d, %+v: %s; by itself %s", seed, round, room, i, len(requests),
+						r, got, want)
 				}
 				if single.err != nil {
 					seen[0]++

@@ -59,7 +59,8 @@ func each(t *testing.T, test func(t *testing.T, kind testserver.Kind)) {
 
 // admitted starts a server that is admitted with a longest lease, and opens it as a node
 // that has served.
-func admitted(t *testing.T, kind testserver.Kind, maxTTL time.Duration, config ...string) (*testserver.Server, *valkeynode.Node) {
+func admitted(t *testing.T, kind testserver.Kind, maxTTL time.Duration, config ...string) (*testserver.Server,
+	*valkeynode.Node) {
 	t.Helper()
 	s := testserver.Start(t, kind, config...)
 	s.MarkAdmitted("fenlock:", maxTTL)
@@ -88,7 +89,8 @@ func granted(t testing.TB, n node.Node, name string) node.Request {
 }
 
 // openGroup opens one node per server and joins them.
-func openGroup(t testing.TB, servers []*testserver.Server, options ...valkeynode.Option) ([]*valkeynode.Node, *warnings) {
+func openGroup(t testing.TB, servers []*testserver.Server, options ...valkeynode.Option) ([]*valkeynode.Node,
+	*warnings) {
 	t.Helper()
 	var nodes []*valkeynode.Node
 	var all []node.Node

@@ -191,11 +191,16 @@ func watchMemory() (most func() uint64) {
 // own parser: nothing panics, and what it holds is bounded.
 func FuzzSocket(f *testing.F) {
 	for _, s := range []string{
-		"@", "@\x00@\x00:1\r\n", "@\x00$-2\r\n", "@\x00*-5\r\n", "$9223372036854775807\r\n", "@\x00@\x00*100000000000\r\n", "@\x00*1000000000\r\n",
-		"@\x00@\x00+OK\r\n+OK\r\n", "+OK\r\n", "@\x00@\x00@\x00@\x00@\x00@\x00@\x00@\x00>3\r\n+subscribe\r\n+c\r\n:1\r\n", "@\x00>2\r\n+message\r\n+c\r\n@",
-		"%1\r\n+proto\r\n:2\r\n\x00@\x00*3\r\n+subscribe\r\n+c\r\n:1\r\n", "-ERR unknown command `HELLO`\r\n\x00@", "%1\r\n+proto\r\n:3\r\n\x00@\x00%1\r\n+version\r\n+6.0\r\n",
-		"@\x00" + strings.Repeat("*1\r\n", 1000), "@\x00>3\r\n+unsubscribe\r\n+c\r\n:0\r\n", "@\x00|1\r\n+a\r\n+b\r\n", "@\x00$?\r\n;4\r\nabcd\r\n;0\r\n",
-		"@\x00>2\r\n+invalidate\r\n*1\r\n+a\r\n", "@\x00>2\r\n:1\r\n:2\r\n", "@\x00_\r\n", "@\x00#t\r\n", "HTTP/1.1 400 Bad Request\r\n\r\n",
+		"@", "@\x00@\x00:1\r\n", "@\x00$-2\r\n", "@\x00*-5\r\n", "$9223372036854775807\r\n", "@\x00@\x00*100000000000\r\n",
+		"@\x00*1000000000\r\n",
+		"@\x00@\x00+OK\r\n+OK\r\n", "+OK\r\n", "@\x00@\x00@\x00@\x00@\x00@\x00@\x00@\x00>3\r\n+subscribe\r\n+c\r\n:1\r\n",
+		"@\x00>2\r\n+message\r\n+c\r\n@",
+		"%1\r\n+proto\r\n:2\r\n\x00@\x00*3\r\n+subscribe\r\n+c\r\n:1\r\n", "-ERR unknown command `HELLO`\r\n\x00@",
+		"%1\r\n+proto\r\n:3\r\n\x00@\x00%1\r\n+version\r\n+6.0\r\n",
+		"@\x00" + strings.Repeat("*1\r\n", 1000), "@\x00>3\r\n+unsubscribe\r\n+c\r\n:0\r\n", "@\x00|1\r\n+a\r\n+b\r\n",
+		"@\x00$?\r\n;4\r\nabcd\r\n;0\r\n",
+		"@\x00>2\r\n+invalidate\r\n*1\r\n+a\r\n", "@\x00>2\r\n:1\r\n:2\r\n", "@\x00_\r\n", "@\x00#t\r\n",
+		"HTTP/1.1 400 Bad Request\r\n\r\n",
 	} {
 		f.Add([]byte(s))
 	}

@@ -108,7 +108,8 @@ func TestListenToAHungServer(t *testing.T) {
 		ctx, cancel := context.WithTimeout(bounded(t), 50*time.Millisecond)
 		defer cancel()
 		events := make(chan string, 10)
-		if err := n.Listen(ctx, strings.Repeat("a", 32), func(waiter string) { events <- waiter }); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), n.String()) {
+		if err := n.Listen(ctx, strings.Repeat("a", 32), func(waiter string) { events <- waiter }); !errors.Is(err,
+			context.DeadlineExceeded) || !strings.Contains(err.Error(), n.String()) {
 			t.Fatalf("%v, want the context's error and the node's name", err)
 		}
 		s.Resume()
@@ -132,7 +133,8 @@ func TestListenWithoutPermission(t *testing.T) {
 		for _, missing := range []string{"+subscribe", "&fenlock-wake:*"} {
 			n := userWithout(t, s, missing)
 			events, err := subscribe(t, n, "a")
-			if !errors.Is(err, fenlock.ErrMisconfigured) || !strings.Contains(err.Error(), missing) || strings.Contains(err.Error(), aclPassword) {
+			if !errors.Is(err, fenlock.ErrMisconfigured) || !strings.Contains(err.Error(), missing) ||
+				strings.Contains(err.Error(), aclPassword) {
 				t.Fatalf("without %s: %v; want ErrMisconfigured that says what to grant", missing, err)
 			}
 			// Granted later, it is noticed.
@@ -153,7 +155,8 @@ func TestNotifyWithoutPermission(t *testing.T) {
 		p[0].refused(1, 100, 0)
 		for _, missing := range []string{"+publish", "&fenlock-wake:*"} {
 			n := userWithout(t, s, missing)
-			if a, err := n.Do(bounded(t), as(node.Release, first)); !errors.Is(err, fenlock.ErrMisconfigured) || !strings.Contains(err.Error(), "channel") || strings.Contains(err.Error(), aclPassword) {
+			if a, err := n.Do(bounded(t), as(node.Release, first)); !errors.Is(err, fenlock.ErrMisconfigured) ||
+				!strings.Contains(err.Error(), "channel") || strings.Contains(err.Error(), aclPassword) {
 				t.Fatalf("without %s: %+v, %v; want ErrMisconfigured", missing, a, err)
 			}
 			// Done all the same, but for the notification.

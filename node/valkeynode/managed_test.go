@@ -68,7 +68,8 @@ func manage(t *testing.T, kind testserver.Kind) *managed {
 // itself.
 func givesBack(t *testing.T, l *fenlock.Lock) {
 	t.Helper()
-	if err := l.Release(t.Context()); err != nil && !errors.Is(err, fenlock.ErrNoQuorum) && !errors.Is(err, fenlock.ErrLost) {
+	if err := l.Release(t.Context()); err != nil && !errors.Is(err, fenlock.ErrNoQuorum) &&
+		!errors.Is(err, fenlock.ErrLost) {
 		t.Error(err)
 	}
 }
@@ -248,7 +249,8 @@ func TestConnectionToAPrimaryThatBecameAReplica(t *testing.T) {
 // missing.
 func TestServicesThatDenyCommands(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
-		for _, denied := range []string{"CONFIG", "CLIENT", "ACL", "CLUSTER", "DEBUG", "MONITOR", "REPLICAOF", "SHUTDOWN", "SAVE", "BGSAVE", "MIGRATE", "KEYS", "FLUSHALL"} {
+		for _, denied := range []string{"CONFIG", "CLIENT", "ACL", "CLUSTER", "DEBUG", "MONITOR", "REPLICAOF", "SHUTDOWN",
+			"SAVE", "BGSAVE", "MIGRATE", "KEYS", "FLUSHALL"} {
 			s := testserver.Start(t, kind, "rename-command "+denied+` ""`)
 			s.MarkAdmitted("fenlock:", managedMaxTTL)
 			l := client(t, managedMaxTTL, nil, s.URL())
@@ -301,7 +303,8 @@ func TestPrimaryWithoutItsReplicaRefuses(t *testing.T) {
 		m.primary.Do("CONFIG", "SET", "min-replicas-to-write", "1", "min-replicas-max-lag", "1")
 		m.replication.Impose(proxy.Rule{Cut: true})
 		isTold(t, held)
-		if _, err := l.TryAcquire(t.Context(), "orders/42"); !errors.Is(err, fenlock.ErrNoQuorum) || !strings.Contains(err.Error(), "NOREPLICAS") {
+		if _, err := l.TryAcquire(t.Context(), "orders/42"); !errors.Is(err, fenlock.ErrNoQuorum) ||
+			!strings.Contains(err.Error(), "NOREPLICAS") {
 			t.Errorf("from a primary without its replica: %v; want ErrNoQuorum, and NOREPLICAS", err)
 		}
 	})

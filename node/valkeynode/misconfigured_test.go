@@ -82,7 +82,8 @@ func TestServersThatCannotBeNodes(t *testing.T) {
 			s := testserver.Start(t, kind)
 			// The server waits for the rest of what it takes for a command.
 			n := joined(t, strings.Replace(s.URL(), "://", "s://", 1), groupTTL)
-			if _, err := n.Do(bounded(t), as(node.Acquire, request("a", "one"))); err == nil || !strings.Contains(err.Error(), s.Addr()) {
+			if _, err := n.Do(bounded(t), as(node.Acquire, request("a", "one"))); err == nil ||
+				!strings.Contains(err.Error(), s.Addr()) {
 				t.Errorf("error %v", err)
 			}
 		})
@@ -142,7 +143,8 @@ func TestSameServerTwice(t *testing.T) {
 			r := request("a", "one")
 			want(t, node.Granted)(nodes[0].Do(bounded(t), as(node.Acquire, r)))
 			_, err := nodes[1].Do(bounded(t), as(node.Acquire, r))
-			if !errors.Is(err, fenlock.ErrMisconfigured) || !strings.Contains(err.Error(), "same server as the node "+nodes[0].String()) {
+			if !errors.Is(err, fenlock.ErrMisconfigured) ||
+				!strings.Contains(err.Error(), "same server as the node "+nodes[0].String()) {
 				t.Errorf("%s: %v", alias, err)
 			}
 			nodes[0].Do(bounded(t), as(node.Release, r))

@@ -38,7 +38,8 @@ func TestReplacingANode(t *testing.T) {
 		newer := client(t, groupTTL, nil, urls(replaced...)...)
 		lock := takes(t, newer, "a")
 		if held.Remaining() > 0 || lock.Token() <= held.Token() {
-			t.Errorf("two hold at once: the old one for another %v with token %d, the new one with %d", held.Remaining(), held.Token(), lock.Token())
+			t.Errorf("two hold at once: the old one for another %v with token %d, the new one with %d", held.Remaining(),
+				held.Token(), lock.Token())
 		}
 		refusedFor(t, old, servers[2].Addr(), added.Addr())
 		if err := lock.Release(t.Context()); err != nil && !errors.Is(err, fenlock.ErrLost) {

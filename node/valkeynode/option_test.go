@@ -27,12 +27,19 @@ func TestRefusedOptions(t *testing.T) {
 		"leave PipelineMultiplex alone: with several": func(o *option) { o.PipelineMultiplex = 1 },
 		"leave AlwaysRESP2 alone":                     func(o *option) { o.AlwaysRESP2 = true },
 		"leave ReplicaOnly alone: a replica":          func(o *option) { o.ReplicaOnly = true },
-		"leave SendToReplicas alone: a replica":       func(o *option) { o.SendToReplicas = func(valkey.Completed) bool { return true } },
-		"leave Sentinel alone":                        func(o *option) { o.Sentinel.MasterSet = "m" },
-		"leave Standalone alone":                      func(o *option) { o.Standalone.ReplicaAddress = []string{"a:1"} },
-		"leave ClusterOption alone":                   func(o *option) { o.ClusterOption.MaxMovedRedirections = 1 },
-		"leave ShuffleInit alone":                     func(o *option) { o.ShuffleInit = true },
-		"leave RetryDelay alone: a command":           func(o *option) { o.RetryDelay = func(int, valkey.Completed, error) time.Duration { return 0 } },
+		"leave SendToReplicas alone: a replica": func(o *option) {
+			o.SendToReplicas = func(valkey.Completed) bool { return true }
+		},
+		"leave Sentinel alone":      func(o *option) { o.Sentinel.MasterSet = "m" },
+		"leave Standalone alone":    func(o *option) { o.Standalone.ReplicaAddress = []string{"a:1"} },
+		"leave ClusterOption alone": func(o *option) { o.ClusterOption.MaxMovedRedirections = 1 },
+		"leave ShuffleInit alone":   func(o *option) { o.ShuffleInit = true },
+		"leave RetryDelay alone: a command": func(o *option) {
+			o.RetryDelay = func(int, valkey.Completed,
+				error) time.Duration {
+				return 0
+			}
+		},
 		"leave DialFn alone: it has no context": func(o *option) {
 			o.DialFn = func(string, *net.Dialer, *tls.Config) (net.Conn, error) { return nil, nil }
 		},
@@ -40,12 +47,14 @@ func TestRefusedOptions(t *testing.T) {
 		"leave ConnWriteTimeout alone":                  func(o *option) { o.ConnWriteTimeout = time.Minute },
 		"leave RingScaleEachConn alone: a node sets it": func(o *option) { o.RingScaleEachConn = 4 },
 		"leave BlockingPoolSize alone":                  func(o *option) { o.BlockingPoolSize = 7 },
-		"leave OnInvalidations alone":                   func(o *option) { o.OnInvalidations = func([]valkey.ValkeyMessage) {} },
-		"leave ClientTrackingOptions alone":             func(o *option) { o.ClientTrackingOptions = []string{"BCAST"} },
-		"InitAddress has 0":                             func(o *option) { o.InitAddress = nil },
-		"InitAddress has 2":                             func(o *option) { o.InitAddress = []string{"a:1", "b:1"} },
-		"not host:port":                                 func(o *option) { o.InitAddress = []string{"somewhere"} },
-		"no database -1":                                func(o *option) { o.SelectDB = -1 },
+		"leave OnInvalidations alone": func(o *option) {
+			o.OnInvalidations = func([]valkey.ValkeyMessage) {}
+		},
+		"leave ClientTrackingOptions alone": func(o *option) { o.ClientTrackingOptions = []string{"BCAST"} },
+		"InitAddress has 0":                 func(o *option) { o.InitAddress = nil },
+		"InitAddress has 2":                 func(o *option) { o.InitAddress = []string{"a:1", "b:1"} },
+		"not host:port":                     func(o *option) { o.InitAddress = []string{"somewhere"} },
+		"no database -1":                    func(o *option) { o.SelectDB = -1 },
 		"one is enough": func(o *option) {
 			o.Password, o.AuthCredentialsFn = "swordfish", func(valkey.AuthCredentialsContext) (valkey.AuthCredentials, error) {
 				return valkey.AuthCredentials{}, nil
@@ -55,12 +64,14 @@ func TestRefusedOptions(t *testing.T) {
 		o := option{InitAddress: []string{"127.0.0.1:1"}}
 		change(&o)
 		_, err := valkeynode.New(o)
-		if !errors.Is(err, fenlock.ErrInvalid) || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "swordfish") {
+		if !errors.Is(err, fenlock.ErrInvalid) || !strings.Contains(err.Error(), says) ||
+			strings.Contains(err.Error(), "swordfish") {
 			t.Errorf("%v; want it to say %q", err, says)
 		}
 	}
 	// What a node sets itself may be written down as well.
-	o := option{InitAddress: []string{"127.0.0.1:1"}, ForceSingleClient: true, DisableRetry: true, DisableCache: true, AlwaysPipelining: true, PipelineMultiplex: -1}
+	o := option{InitAddress: []string{"127.0.0.1:1"}, ForceSingleClient: true, DisableRetry: true, DisableCache: true,
+		AlwaysPipelining: true, PipelineMultiplex: -1}
 	n, err := valkeynode.New(o)
 	if err != nil {
 		t.Fatal(err)
@@ -191,7 +202,8 @@ func TestOpenAll(t *testing.T) {
 		n.Close()
 	}
 	nodes, err = valkeynode.OpenAll("valkey://a", "valkey://ann:swordfish@b:7000?tls=no", "valkey://c")
-	if nodes != nil || !errors.Is(err, fenlock.ErrInvalid) || !strings.Contains(err.Error(), "node 2 of 3") || !strings.Contains(err.Error(), "valkey://b:7000") || strings.Contains(err.Error(), "swordfish") {
+	if nodes != nil || !errors.Is(err, fenlock.ErrInvalid) || !strings.Contains(err.Error(), "node 2 of 3") ||
+		!strings.Contains(err.Error(), "valkey://b:7000") || strings.Contains(err.Error(), "swordfish") {
 		t.Errorf("%v, %v", nodes, err)
 	}
 	if nodes, err := valkeynode.OpenAll(); nodes != nil || err != nil {

@@ -67,7 +67,8 @@ func (o *options) parse(rawURL string) (*transport.Server, error) {
 	}
 	if o.credentials != nil {
 		if server.Credentials != nil || server.Option.Password != "" {
-			return nil, engine.Invalidf("the node's URL %s has a password, and WithCredentials was given: one is enough", server.Name)
+			return nil, engine.Invalidf("the node's URL %s has a password, and WithCredentials was given: one is enough",
+				server.Name)
 		}
 		server.Credentials = o.credentials
 	}

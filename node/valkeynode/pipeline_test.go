@@ -100,7 +100,8 @@ func TestStartedRequestsToNobody(t *testing.T) {
 		_, err := start(n, node.Acquire, request("a", "me"), time.Second).wait(t)
 		_, err2 := n.Do(bounded(t), as(node.Acquire, request("a", "me")))
 		for _, err := range []error{err, err2} {
-			if err == nil || !strings.Contains(err.Error(), "127.0.0.1:1") || !strings.Contains(err.Error(), "refused") || errors.Is(err, fenlock.ErrMisconfigured) {
+			if err == nil || !strings.Contains(err.Error(), "127.0.0.1:1") || !strings.Contains(err.Error(), "refused") ||
+				errors.Is(err, fenlock.ErrMisconfigured) {
 				t.Errorf("%v", err)
 			}
 		}

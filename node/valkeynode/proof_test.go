@@ -105,7 +105,8 @@ func TestWritableReplicaUnderABatch(t *testing.T) {
 		if mark := server.Do("HGET", registersKey, "admitted"); mark != replID(t, server) {
 			t.Fatalf("the mark is %q, which the test is not about", mark)
 		}
-		if a, err := startTogether(t, n, node.Acquire, request("orders/42", "one")); err == nil || !strings.Contains(err.Error(), "replica") {
+		if a, err := startTogether(t, n, node.Acquire, request("orders/42", "one")); err == nil ||
+			!strings.Contains(err.Error(), "replica") {
 			t.Errorf("%+v, %v; want an error: it is a replica", a, err)
 		}
 	})

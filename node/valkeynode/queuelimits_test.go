@@ -59,7 +59,8 @@ func TestNoLockHasTheKeyOfAQueue(t *testing.T) {
 		s.MarkAdmitted("", time.Hour)
 		allow(t, s, "")
 		n := joined(t, s.URL(), time.Hour, valkeynode.WithPrefix(""))
-		if a, err := n.Do(bounded(t), as(node.Acquire, request("fenlock-line:orders", "one"))); !errors.Is(err, fenlock.ErrInvalid) {
+		if a, err := n.Do(bounded(t), as(node.Acquire, request("fenlock-line:orders", "one"))); !errors.Is(err,
+			fenlock.ErrInvalid) {
 			t.Fatalf("%+v, %v; want ErrInvalid", a, err)
 		}
 		want(t, node.Granted)(acquire(t, n, request("fenlock-line", "one")), nil)

@@ -73,9 +73,12 @@ func TestScriptsFollowTheRulesOfSharing(t *testing.T) {
 			}
 		}
 		for _, often := range []string{
-			"acquire, shared true: granted, told 0", "acquire, shared true: granted, told 1", "acquire, shared true: held, told 0", "acquire, shared true: held, told 1",
-			"acquire, shared false: granted, told 0", "acquire, shared false: held, told 0", "extend, shared true: granted, told 0", "extend, shared true: lost, told 0",
-			"release, shared false: granted, told 0", "release, shared false: granted, told 1", "release, shared false: lost, told 1", "confirm, shared false: granted, told 0",
+			"acquire, shared true: granted, told 0", "acquire, shared true: granted, told 1",
+			"acquire, shared true: held, told 0", "acquire, shared true: held, told 1",
+			"acquire, shared false: granted, told 0", "acquire, shared false: held, told 0",
+			"extend, shared true: granted, told 0", "extend, shared true: lost, told 0",
+			"release, shared false: granted, told 0", "release, shared false: granted, told 1",
+			"release, shared false: lost, told 1", "confirm, shared false: granted, told 0",
 			"one of several has ended", "several",
 		} {
 			if c.seen[often] == 0 {
@@ -108,7 +111,8 @@ func TestScriptsOfSeveralFollowTheRules(t *testing.T) {
 					c.serve(c.request())
 				}
 			}
-			for _, often := range []string{"acquire: granted, told 0", "acquire: held, told 0", "acquire: held, told 1", "release: granted, told 0", "release: granted, told 1", "release: lost, told 0", "given"} {
+			for _, often := range []string{"acquire: granted, told 0", "acquire: held, told 0", "acquire: held, told 1",
+				"release: granted, told 0", "release: granted, told 1", "release: lost, told 0", "given"} {
 				if !sharing && c.seen["together, "+often] == 0 {
 					t.Errorf("seed %d: never seen together: %s; there were %v", c.seed, often, c.seen)
 				}
@@ -178,9 +182,11 @@ func (c *comparison) fail(format string, args ...any) {
 
 // request is of few holders and waiters, with few numbers, so that all of them meet.
 func (c *comparison) request() node.Request {
-	ops := []node.Op{node.Acquire, node.Acquire, node.Acquire, node.Acquire, node.Release, node.Release, node.Release, node.Confirm, node.Extend, node.ForceRelease}
+	ops := []node.Op{node.Acquire, node.Acquire, node.Acquire, node.Acquire, node.Release, node.Release, node.Release,
+		node.Confirm, node.Extend, node.ForceRelease}
 	if c.sharing {
-		ops = []node.Op{node.Acquire, node.Acquire, node.Acquire, node.Acquire, node.Release, node.Release, node.Confirm, node.Extend, node.Extend}
+		ops = []node.Op{node.Acquire, node.Acquire, node.Acquire, node.Acquire, node.Release, node.Release, node.Confirm,
+			node.Extend, node.Extend}
 	}
 	if c.sharing && c.random.IntN(30) == 0 {
 		ops = []node.Op{node.ForceRelease}
@@ -188,7 +194,9 @@ func (c *comparison) request() node.Request {
 	near := int64(c.store.Registers[node.Stripe(theName)]) + c.random.Int64N(8) - 4
 	r := node.Request{Op: ops[c.random.IntN(len(ops))], Name: theName, Token: fence.Token(max(0, near)),
 		TTL: time.Minute + time.Duration(c.random.Int64N(int64(time.Minute)))}
-	r.Holder = node.Holder([]string{strings.Repeat("1", 32) + ":one", strings.Repeat("2", 32) + ":two", "another program's", strings.Repeat("3", 32) + "@1/3:x/4:", strings.Repeat("4", 32) + "@1/4:", strings.Repeat("5", 32) + "@99/4:"}[c.random.IntN(6)])
+	r.Holder = node.Holder([]string{strings.Repeat("1", 32) + ":one", strings.Repeat("2", 32) + ":two",
+		"another program's", strings.Repeat("3", 32) + "@1/3:x/4:", strings.Repeat("4", 32) + "@1/4:",
+		strings.Repeat("5", 32) + "@99/4:"}[c.random.IntN(6)])
 	// A release of what is held, by an exclusive holder that waits for nothing, comes more often
 	// than by chance.
 	if holder := c.store.Leases[theName].Holder; c.together && holder != "" && !holder.Shared() && !holder.Reserves() {
@@ -218,14 +226,16 @@ func (c *comparison) request() node.Request {
 	}
 	// What was given is given back, and extended; and sometimes its waiter only leaves.
 	h := c.store.Leases[theName].Holder
-	if (r.Op == node.Release || strings.Contains(string(h), "#")) && !h.Shared() && !h.Reserves() && h != "" && c.random.IntN(2) == 0 {
+	if (r.Op == node.Release || strings.Contains(string(h), "#")) && !h.Shared() && !h.Reserves() && h != "" &&
+		c.random.IntN(2) == 0 {
 		r.Holder = h
 		if r.Op == node.Release && c.random.IntN(3) == 0 && r.Place.Waiter != "" {
 			r.Holder = node.Given(r.Place.Waiter, 0)
 		}
 	}
 	// A waiter that was notified comes more often than by chance.
-	if called := reservations.FindAllStringSubmatch(string(c.store.Leases[theName].Holder), -1); c.sharing && len(called) > 0 && c.random.IntN(2) == 0 {
+	if called := reservations.FindAllStringSubmatch(string(c.store.Leases[theName].Holder), -1); c.sharing &&
+		len(called) > 0 && c.random.IntN(2) == 0 {
 		r.Place.Waiter = called[c.random.IntN(len(called))][1]
 		r.Shared = r.Op == node.Acquire && strings.Contains(r.Place.Waiter, ":0")
 	}
@@ -239,7 +249,8 @@ func (c *comparison) place(shares bool) node.Place {
 	if shares {
 		kind, number = "0", c.random.IntN(2)
 	}
-	return node.Place{Waiter: fmt.Sprintf("%s:%s%d%s", clientName(c.random.IntN(3)), kind, number, []string{"", ":x"}[c.random.IntN(2)]), Stamp: stamps[c.random.IntN(len(stamps))]}
+	return node.Place{Waiter: fmt.Sprintf("%s:%s%d%s", clientName(c.random.IntN(3)), kind, number,
+		[]string{"", ":x"}[c.random.IntN(2)]), Stamp: stamps[c.random.IntN(len(stamps))]}
 }
 
 // enqueue puts a waiter into the queue by hand, even one that is notified. A waiter that is granted
@@ -258,7 +269,8 @@ func (c *comparison) enqueue(p node.Place) {
 
 // serve carries out a request in both ways.
 func (c *comparison) serve(r node.Request) {
-	c.what = fmt.Sprintf("%v of %q by %+v, token %d, next %d, shared %v", r.Op, string(r.Holder), r.Place, r.Token, r.Next, r.Shared)
+	c.what = fmt.Sprintf("%v of %q by %+v, token %d, next %d, shared %v", r.Op, string(r.Holder), r.Place, r.Token, r.Next,
+		r.Shared)
 	began := time.Now()
 	c.freeze()
 	before := c.clock()
@@ -280,7 +292,8 @@ func (c *comparison) serve(r node.Request) {
 	if grouped {
 		c.seen[fmt.Sprintf("together, %v: %v, told %d", r.Op, want.Status, len(notify))]++
 	}
-	if spent := time.Since(began); spent > rule.ReservationTTL/2 && (strings.Contains(string(o.Holder), string(node.Reserved(""))) || strings.Contains(string(o.Holder), "#")) {
+	if spent := time.Since(began); spent > rule.ReservationTTL/2 &&
+		(strings.Contains(string(o.Holder), string(node.Reserved(""))) || strings.Contains(string(o.Holder), "#")) {
 		c.t.Logf("REDUCED: step %d took %v, in which a reservation can end", c.step, spent)
 		for _, waiter := range notify {
 			next(c.t, c.events[waiter[0]-'a'])
@@ -339,12 +352,14 @@ func (c *comparison) serve(r node.Request) {
 // send sends a request: by itself, or among others of its kind, which change nothing.
 func (c *comparison) send(r node.Request, grouped bool) (node.Answer, error) {
 	n := c.nodes[c.random.IntN(2)]
-	if !grouped || c.store.Out && r.Op != node.Release { // a server that is out has to ask each acquire by itself, once more
+	// a server that is out has to ask each acquire by itself, once more
+	if !grouped || c.store.Out && r.Op != node.Release {
 		return n.Do(bounded(c.t), r)
 	}
 	requests, mine := []node.Request{r}, c.random.IntN(4)
 	for i := range 3 {
-		requests = append(requests, node.Request{Op: r.Op, Name: fmt.Sprint("another ", i), Holder: "0:", TTL: 2 * ages, Token: 1})
+		requests = append(requests, node.Request{Op: r.Op, Name: fmt.Sprint("another ", i), Holder: "0:", TTL: 2 * ages,
+			Token: 1})
 		if r.Op == node.Release {
 			requests[i+1].Next = fence.Token(i)
 		}
@@ -366,7 +381,8 @@ func (c *comparison) freeze() {
 	}
 	if value := c.server.Do("GET", theKey); node.Holder(value).Shared() {
 		c.frozen = (c.clock() + ages).Milliseconds()
-		c.server.Do("SET", theKey, theirEnds.ReplaceAllString(value, fmt.Sprintf("\n%d ", c.frozen)), "PX", fmt.Sprint(ages.Milliseconds()))
+		c.server.Do("SET", theKey, theirEnds.ReplaceAllString(value, fmt.Sprintf("\n%d ", c.frozen)), "PX",
+			fmt.Sprint(ages.Milliseconds()))
 	}
 	if l, ok := c.store.Leases[theName]; ok {
 		l.Expires = ages

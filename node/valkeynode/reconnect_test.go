@@ -116,7 +116,8 @@ func TestWritableReplicaOfAnotherNode(t *testing.T) {
 			granted(t, n, "warm up")
 		}
 		follow(t, servers[1], servers[0])
-		if a, err := nodes[1].Do(bounded(t), as(node.Acquire, request("orders/42", "one"))); err == nil && a.Status == node.Granted {
+		if a, err := nodes[1].Do(bounded(t), as(node.Acquire, request("orders/42", "one"))); err == nil &&
+			a.Status == node.Granted {
 			t.Errorf("a replica voted: %+v", a)
 		}
 	})

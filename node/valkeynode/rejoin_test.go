@@ -15,7 +15,8 @@ import (
 )
 
 // group starts n servers that are admitted, and opens them as one group.
-func group(t *testing.T, kind testserver.Kind, n int, config ...string) ([]*testserver.Server, []*valkeynode.Node, *warnings) {
+func group(t *testing.T, kind testserver.Kind, n int, config ...string) ([]*testserver.Server, []*valkeynode.Node,
+	*warnings) {
 	t.Helper()
 	servers := testserver.Group(t, kind, n, config...)
 	for _, s := range servers {
@@ -122,7 +123,8 @@ func TestRestartOfAServerThatMayHaveLostWrites(t *testing.T) {
 		}{
 			{"fsync every second", "0", []string{"appendonly yes", "appendfsync everysec"}},
 			{"fsync always since then", "0", []string{"appendonly yes", "appendfsync always", "aof-load-truncated no"}},
-			{"not while rewriting", "1", []string{"appendonly yes", "appendfsync always", "aof-load-truncated no", "no-appendfsync-on-rewrite yes"}},
+			{"not while rewriting", "1", []string{"appendonly yes", "appendfsync always", "aof-load-truncated no",
+				"no-appendfsync-on-rewrite yes"}},
 			{"reads a file that is torn off", "1", []string{"appendonly yes", "appendfsync always"}},
 			{"something is denied", "1", []string{"appendonly yes", "appendfsync always", "aof-load-truncated no"}},
 			{"snapshots", "0", []string{"save 3600 1"}},
@@ -138,7 +140,8 @@ func TestRestartOfAServerThatMayHaveLostWrites(t *testing.T) {
 				server.Restart()
 				if c.name == "something is denied" { // as to a default user without permissions
 					server.Do("ACL", "SETUSER", "nobody", "on", ">secret", "-@all")
-					if said, err := server.Ask("nobody", "secret", 10*time.Second, "GET", "a"); err == nil && !strings.Contains(said, "NOPERM") {
+					if said, err := server.Ask("nobody", "secret", 10*time.Second, "GET", "a"); err == nil &&
+						!strings.Contains(said, "NOPERM") {
 						t.Fatal(said)
 					}
 				}
@@ -304,7 +307,8 @@ func TestLongestLeaseIsTheGroups(t *testing.T) {
 		server, n := admitted(t, kind, groupTTL)
 		r := request("a", "one")
 		r.TTL = groupTTL + time.Millisecond
-		if _, err := n.Do(bounded(t), as(node.Acquire, r)); !errors.Is(err, fenlock.ErrMisconfigured) || !strings.Contains(err.Error(), "500 ms") {
+		if _, err := n.Do(bounded(t), as(node.Acquire, r)); !errors.Is(err, fenlock.ErrMisconfigured) ||
+			!strings.Contains(err.Error(), "500 ms") {
 			t.Errorf("acquire with a longer lease: %v", err)
 		}
 		r.Token = 1
@@ -358,7 +362,8 @@ func TestStrayLeaseIsNotMade(t *testing.T) {
 // that it had.
 func TestPromotedReplicaWhoseBacklogIsFreed(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
-		durable := []string{"appendonly yes", "appendfsync always", "aof-load-truncated no", "repl-backlog-ttl 1", "repl-diskless-sync-delay 0"}
+		durable := []string{"appendonly yes", "appendfsync always", "aof-load-truncated no", "repl-backlog-ttl 1",
+			"repl-diskless-sync-delay 0"}
 		primary, replica := testserver.Start(t, kind, durable...), testserver.Start(t, kind, durable...)
 		follow(t, replica, primary)
 		primary.MarkAdmitted("fenlock:", time.Minute)

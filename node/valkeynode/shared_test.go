@@ -56,7 +56,8 @@ func TestSharedNameEndsOneByOne(t *testing.T) {
 			t.Fatalf("another client has set the lease: %s", got)
 		}
 		lease, err := n.Inspect(bounded(t), theName)
-		if err != nil || !lease.Shared || lease.Label != "one" || lease.Register != confirm.Token || lease.Token != 0 || lease.Remaining < 30*time.Second {
+		if err != nil || !lease.Shared || lease.Label != "one" || lease.Register != confirm.Token || lease.Token != 0 ||
+			lease.Remaining < 30*time.Second {
 			t.Errorf("%+v, %v", lease, err)
 		}
 		// A client that comes now is promised what the others know. The key lasts as long as the
@@ -136,7 +137,8 @@ func TestWhatOnlyLooksShared(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		s, n := admitted(t, kind, time.Minute)
 		mine := string(request(theName, "one").Holder)
-		for _, value := range []string{"shared:", "shared:7", "shared:7\n", "shared:x\n1 2 3 h", "shared:7 1", "shared:7\n9999999999999 7 " + mine, "shared:7\n9999999999999 7 0 " + mine + "\n\n",
+		for _, value := range []string{"shared:", "shared:7", "shared:7\n", "shared:x\n1 2 3 h", "shared:7 1",
+			"shared:7\n9999999999999 7 " + mine, "shared:7\n9999999999999 7 0 " + mine + "\n\n",
 			"shared:7\n9999999999999999 7 0 " + mine, "shared:7\n" + strings.Repeat("9", 400) + " 7 0 " + mine} {
 			s.Do("SET", theKey, value, "PX", "60000")
 			place := node.Place{Waiter: strings.Repeat("a", 32) + ":01"}

@@ -31,7 +31,8 @@ func TestTLS(t *testing.T) {
 			says      string // "" if it works
 		}{
 			{"right CA", with(server, "ca", server.CAFile), ""},
-			{"right CA, by name", strings.Replace(with(server, "ca", server.CAFile, "name", server.Addr()), "127.0.0.1", "localhost", 1), ""},
+			{"right CA, by name", strings.Replace(with(server, "ca", server.CAFile, "name", server.Addr()), "127.0.0.1",
+				"localhost", 1), ""},
 			{"wrong CA", with(server, "ca", strict.CAFile), "certificate"},
 			{"system's CAs", with(server), "certificate"},
 			{"another name", with(server, "ca", server.CAFile, "servername", "other.example"), "servername"},
@@ -41,7 +42,8 @@ func TestTLS(t *testing.T) {
 			{"client certificate", with(strict, "ca", strict.CAFile, "cert", strict.CertFile, "key", strict.KeyFile), ""},
 			// In TLS 1.3 these refusals come after the handshake. Whether the reason can be
 			// read before the connection is reset is a matter of luck.
-			{"client certificate of another CA", with(strict, "ca", strict.CAFile, "cert", server.CertFile, "key", server.KeyFile), "refuse"},
+			{"client certificate of another CA",
+				with(strict, "ca", strict.CAFile, "cert", server.CertFile, "key", server.KeyFile), "refuse"},
 			{"no client certificate", with(strict, "ca", strict.CAFile), "client's certificate"},
 		} {
 			u, err := url.Parse(c.url)
@@ -54,7 +56,8 @@ func TestTLS(t *testing.T) {
 			switch {
 			case c.says == "" && (err != nil || a.Status != node.Granted):
 				t.Errorf("%s: %+v, %v", c.name, a, err)
-			case c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), u.Host)):
+			case c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says) ||
+				!strings.Contains(err.Error(), u.Host)):
 				t.Errorf("%s: %+v, %v; want an error with %q", c.name, a, err, c.says)
 			}
 			if err != nil && strings.Contains(err.Error(), "any-secret") {

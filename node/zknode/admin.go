@@ -94,7 +94,8 @@ func (n *Node) list(ctx context.Context, prefix string, yield func(node.Lease) b
 	if err != nil {
 		return err
 	}
-	replies, err := link.Do(ctx, wire.Get{Path: n.paths.mark(s.record.memory)}, wire.Children{Path: n.paths.leases()}, wire.Children{Path: n.paths.queues()})
+	replies, err := link.Do(ctx, wire.Get{Path: n.paths.mark(s.record.memory)}, wire.Children{Path: n.paths.leases()},
+		wire.Children{Path: n.paths.queues()})
 	if err != nil {
 		return err
 	}
@@ -133,10 +134,12 @@ func mayBegin(part, prefix string) bool {
 	return prefix == "" || strings.Contains(part, ".") || strings.Contains(begin, ".") || strings.HasPrefix(part, begin)
 }
 
-func (n *Node) listSome(ctx context.Context, link *session.Link, parts []string, prefix string, since int64, yield func(node.Lease) bool) (more bool, err error) {
+func (n *Node) listSome(ctx context.Context, link *session.Link, parts []string, prefix string, since int64,
+	yield func(node.Lease) bool) (more bool, err error) {
 	var requests []wire.Request
 	for _, part := range parts {
-		requests = append(requests, wire.Get{Path: n.paths.leases() + "/" + part}, wire.Get{Path: n.paths.queues() + "/" + part})
+		requests = append(requests, wire.Get{Path: n.paths.leases() + "/" + part},
+			wire.Get{Path: n.paths.queues() + "/" + part})
 	}
 	replies, err := link.Do(ctx, requests...)
 	if err != nil {

@@ -262,7 +262,8 @@ func (n *Node) found(ctx context.Context, link *session.Link) error {
 		}
 	}
 	var denied error
-	for i, path := range append(all, n.paths.clock(), n.paths.registers(), n.paths.leases(), n.paths.queues(), n.paths.clients()) {
+	for i, path := range append(all, n.paths.clock(), n.paths.registers(), n.paths.leases(), n.paths.queues(),
+		n.paths.clients()) {
 		create := wire.Create{Path: path, ACL: n.acl}
 		if i < len(all)-1 { // above the root
 			create.ACL = wire.ACL{{Perms: wire.All, Scheme: "world", ID: "anyone"}}

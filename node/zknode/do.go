@@ -100,7 +100,8 @@ func (n *Node) begin(ctx context.Context, r node.Request, verified, first bool) 
 // a quarantine would not wait for.
 func (n *Node) checkTTL(ttl time.Duration, link *session.Link) error {
 	if own := n.admission.Terms(); own.MaxTTL > 0 && ttl.Truncate(time.Millisecond) > own.MaxTTL {
-		return fmt.Errorf("%w: the group's longest lease is %v, and one of %v was asked for", node.ErrMisconfigured, own.MaxTTL, ttl)
+		return fmt.Errorf("%w: the group's longest lease is %v, and one of %v was asked for", node.ErrMisconfigured,
+			own.MaxTTL, ttl)
 	}
 	if need := ttl + sessionSlack; need > link.Timeout {
 		return fmt.Errorf("%w: a lease of %v needs a session of %v, and the servers grant one of %v only: a shorter TTL, or maxSessionTimeout=%d in the configuration of all servers",
@@ -232,7 +233,8 @@ func (s *step) lastWritten(reply wire.Reply) (at time.Duration) {
 func refused(c wire.Code) bool {
 	switch c {
 	case wire.NoAuth, wire.InvalidACL, wire.AuthFailed, wire.SessionExpired, wire.SessionMoved,
-		wire.NotReadOnly, wire.LocalSession, wire.QuotaExceeded, wire.Throttled, wire.BadArguments, wire.MarshallingError, wire.NotEmpty:
+		wire.NotReadOnly, wire.LocalSession, wire.QuotaExceeded, wire.Throttled, wire.BadArguments, wire.MarshallingError,
+		wire.NotEmpty:
 		return true
 	}
 	return false

@@ -70,7 +70,8 @@ func (e *ensemble) url(client int, root string) string {
 func (e *ensemble) isolate(server int) (lift func()) {
 	var lifts []func()
 	for p, to := range e.of {
-		lifts = append(lifts, p.Impose(proxy.Rule{Cut: true, Only: func(from int) bool { return from == server || to == server }}))
+		lifts = append(lifts, p.Impose(proxy.Rule{Cut: true,
+			Only: func(from int) bool { return from == server || to == server }}))
 	}
 	return func() {
 		for _, lift := range lifts {

@@ -9,7 +9,8 @@ import (
 
 // removed is of a znode that is there as long as the record is.
 func (n *Node) removed(path string) error {
-	return fmt.Errorf("%w: a person has removed %s: stop all clients, and remove %s with all that is below it", node.ErrMisconfigured, path, n.root)
+	return fmt.Errorf("%w: a person has removed %s: stop all clients, and remove %s with all that is below it",
+		node.ErrMisconfigured, path, n.root)
 }
 
 // describe says what can be done about what a server answers. What waiting does not mend
@@ -21,9 +22,11 @@ func (n *Node) describe(code wire.Code) error {
 	}
 	switch code {
 	case wire.NoAuth:
-		return fmt.Errorf("%w: %w for what is below %s, %s: give all clients the user and the password that made the znodes, or another root", node.ErrMisconfigured, code, n.root, who)
+		return fmt.Errorf(
+			"%w: %w for what is below %s, %s: give all clients the user and the password that made the znodes, or another root", node.ErrMisconfigured, code, n.root, who)
 	case wire.InvalidACL, wire.AuthFailed:
-		return fmt.Errorf("%w: %w, %s: does the ensemble have the authentication provider digest?", node.ErrMisconfigured, code, who)
+		return fmt.Errorf("%w: %w, %s: does the ensemble have the authentication provider digest?", node.ErrMisconfigured,
+			code, who)
 	case wire.QuotaExceeded:
 		return fmt.Errorf("%w: %w: raise that of %s, or of what is above it (setquota)", node.ErrMisconfigured, code, n.root)
 	case wire.NotReadOnly:

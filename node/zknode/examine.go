@@ -30,7 +30,8 @@ func (n *Node) Examine(ctx context.Context, look node.Look) (node.Examination, e
 		e.Findings = append(e.Findings, s.findings(n.servers[i])...)
 	}
 	if one := len(said); err == nil && one == 1 && said[0].mode == "standalone" {
-		e.Findings = append(e.Findings, node.Found("standalone", node.Note, "The ensemble is one server: no lock can be taken while it is down."))
+		e.Findings = append(e.Findings,
+			node.Found("standalone", node.Note, "The ensemble is one server: no lock can be taken while it is down."))
 	}
 	return e, n.errorf("examine", err)
 }
@@ -56,12 +57,18 @@ func (n *Node) examine(ctx context.Context, look node.Look, e *node.Examination)
 	}
 	f.Examine(e, look.MaxTTL)
 	if need := look.MaxTTL + sessionSlack; look.MaxTTL > 0 && n.sessionTimeout() >= need && link.Timeout < need {
-		e.Findings = append(e.Findings, node.Found("session-timeout", node.Error, "The servers grant sessions of %v, and leases of up to %v need %v: longer ones are refused.", link.Timeout, look.MaxTTL, need).
-			Do("Set maxSessionTimeout=%d in the configuration of all servers, or give all clients a shorter MaxTTL.", need.Milliseconds()))
+		e.Findings = append(e.Findings,
+			node.Found("session-timeout", node.Error,
+				"The servers grant sessions of %v, and leases of up to %v need %v: longer ones are refused.", link.Timeout,
+				look.MaxTTL, need).
+				Do("Set maxSessionTimeout=%d in the configuration of all servers, or give all clients a shorter MaxTTL.",
+					need.Milliseconds()))
 	}
 	if n.digest == nil {
-		e.Findings = append(e.Findings, node.Found("permissions", node.Warning, "Every client that reaches the servers may change the locks: the URL has no user.").
-			Do("Give the URL a user and a password, before the first lock is taken below this root."))
+		e.Findings = append(e.Findings,
+			node.Found("permissions", node.Warning,
+				"Every client that reaches the servers may change the locks: the URL has no user.").
+				Do("Give the URL a user and a password, before the first lock is taken below this root."))
 	}
 	return n.admission.Check(f.Terms)
 }
@@ -120,11 +127,16 @@ func (n *Node) say(ctx context.Context, address, word string) (string, error) {
 func (s server) findings(address string) []node.Finding {
 	switch {
 	case s.err != nil:
-		return []node.Finding{node.Found("server", node.Warning, "The server %s does not answer: %v.", address, s.err).Do("Start it, or look at the network.")}
+		return []node.Finding{node.Found("server", node.Warning, "The server %s does not answer: %v.", address,
+			s.err).Do("Start it, or look at the network.")}
 	case s.mode == "read-only":
-		return []node.Finding{node.Found("server", node.Warning, "The server %s is in read-only mode: it is cut off from the others.", address).Do("Look at the network between the servers.")}
+		return []node.Finding{node.Found("server", node.Warning,
+			"The server %s is in read-only mode: it is cut off from the others.",
+			address).Do("Look at the network between the servers.")}
 	case s.mode == "" && s.version == "":
-		return []node.Finding{node.Found("server", node.Warning, "The server %s does not serve: it has no quorum, or may not say what it is (4lw.commands.whitelist).", address).Do("Start the others.")}
+		return []node.Finding{node.Found("server", node.Warning,
+			"The server %s does not serve: it has no quorum, or may not say what it is (4lw.commands.whitelist).",
+			address).Do("Start the others.")}
 	}
 	return nil
 }

@@ -139,7 +139,8 @@ func TestLostAnswer(t *testing.T) {
 		if !gone {
 			t.Fatal("the lease stays")
 		}
-		if a := want(t, node.Granted)(other.Do(t.Context(), as(node.Acquire, request("a", "next", 0)))); a.Register != l.Register+1 {
+		if a := want(t, node.Granted)(other.Do(t.Context(),
+			as(node.Acquire, request("a", "next", 0)))); a.Register != l.Register+1 {
 			t.Errorf("granted %d; want %d: it was carried out more than once", a.Register, l.Register+1)
 		}
 		want(t, node.Granted)(other.Do(t.Context(), node.Request{Op: node.ForceRelease, Name: "a"}))
@@ -266,7 +267,8 @@ func TestExtensionMovesTheLease(t *testing.T) {
 	r := lasting(request("a", "me", 0), 200*time.Millisecond)
 	first := want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, r)))
 	extended := time.Now()
-	if a := want(t, node.Granted)(other.Do(t.Context(), as(node.Extend, lasting(r, 2*time.Second)))); a.Register != first.Register {
+	if a := want(t, node.Granted)(other.Do(t.Context(),
+		as(node.Extend, lasting(r, 2*time.Second)))); a.Register != first.Register {
 		t.Errorf("the origin is %d; want %d", a.Register, first.Register)
 	}
 	link, err := other.session.Link(t.Context())
@@ -323,7 +325,8 @@ func TestLeaseLongerThanSessions(t *testing.T) {
 	n := openFor(t, time.Hour, true, freshURL())
 	ready(t, n)
 	_, err := n.Do(t.Context(), as(node.Acquire, lasting(request("a", "me", 0), 11*time.Minute)))
-	if !errors.Is(err, node.ErrMisconfigured) || !errors.Is(err, node.ErrNotSent) || !strings.Contains(err.Error(), "maxSessionTimeout=665000") {
+	if !errors.Is(err, node.ErrMisconfigured) || !errors.Is(err, node.ErrNotSent) ||
+		!strings.Contains(err.Error(), "maxSessionTimeout=665000") {
 		t.Errorf("%v", err)
 	}
 	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, lasting(request("a", "me", 0), 9*time.Minute))))
@@ -335,7 +338,8 @@ func TestAnotherGroup(t *testing.T) {
 	ready(t, openFor(t, 5*time.Second, true, url))
 	n := openFor(t, 6*time.Second, true, url)
 	_, err := n.Do(t.Context(), as(node.Acquire, lasting(request("a", "me", 0), time.Second)))
-	if !errors.Is(err, node.ErrMisconfigured) || !strings.Contains(err.Error(), "5s") || !strings.Contains(err.Error(), "6s") {
+	if !errors.Is(err, node.ErrMisconfigured) || !strings.Contains(err.Error(), "5s") ||
+		!strings.Contains(err.Error(), "6s") {
 		t.Errorf("%v", err)
 	}
 	n, second := open(t, url), open(t, freshURL())
@@ -370,7 +374,8 @@ func TestPermissions(t *testing.T) {
 	for _, stranger := range []string{url, with("lock:wr0ng"), with("other:s3cret%3A%40")} {
 		n := open(t, stranger)
 		_, err := n.Do(t.Context(), as(node.Acquire, request("a", "me", 0)))
-		if !errors.Is(err, node.ErrMisconfigured) || !strings.Contains(err.Error(), "no permission") || strings.Contains(err.Error(), "s3cret") || strings.Contains(err.Error(), "wr0ng") {
+		if !errors.Is(err, node.ErrMisconfigured) || !strings.Contains(err.Error(), "no permission") ||
+			strings.Contains(err.Error(), "s3cret") || strings.Contains(err.Error(), "wr0ng") {
 			t.Errorf("%v", err)
 		}
 		if strings.Contains(fmt.Sprint(n), "s3cret") || strings.Contains(fmt.Sprint(n), "wr0ng") {
@@ -503,7 +508,8 @@ func TestExamine(t *testing.T) {
 	url := freshURL()
 	n := open(t, url)
 	e, err := n.Examine(t.Context(), node.Look{MaxTTL: time.Second})
-	if err != nil || e.Admitted || e.Why == "" || e.Product != "ZooKeeper" || !strings.HasPrefix(e.Version, "3.") || e.Wait <= 0 {
+	if err != nil || e.Admitted || e.Why == "" || e.Product != "ZooKeeper" || !strings.HasPrefix(e.Version, "3.") ||
+		e.Wait <= 0 {
 		t.Errorf("%+v, %v", e, err)
 	}
 	if l, err := n.Inspect(t.Context(), "a"); err != nil || !l.Out {
@@ -511,7 +517,8 @@ func TestExamine(t *testing.T) {
 	}
 	ready(t, n)
 	e, err = n.Examine(t.Context(), node.Look{MaxTTL: testMaxTTL})
-	if err != nil || !e.Admitted || e.MaxTTL != testMaxTTL || e.Server == "" || e.Memory == "" || e.RoundTrip <= 0 || len(e.Members) != 1 || e.Members[0] != e.Member {
+	if err != nil || !e.Admitted || e.MaxTTL != testMaxTTL || e.Server == "" || e.Memory == "" || e.RoundTrip <= 0 ||
+		len(e.Members) != 1 || e.Members[0] != e.Member {
 		t.Errorf("%+v, %v", e, err)
 	}
 	checks := make(map[string]bool)

@@ -30,7 +30,8 @@ type lease struct {
 
 func (l lease) text() []byte {
 	return fmt.Appendf(nil, "fenlock lease %d\nname %s\nholder %s\nttl %d\norigin %d\ntoken %d\n",
-		format, strconv.Quote(l.name), strconv.Quote(string(l.holder)), l.ttl.Milliseconds(), uint64(l.origin), uint64(l.token))
+		format, strconv.Quote(l.name), strconv.Quote(string(l.holder)), l.ttl.Milliseconds(), uint64(l.origin),
+		uint64(l.token))
 }
 
 func parseLease(text []byte) (lease, error) {
@@ -107,7 +108,8 @@ type groupRecord struct {
 
 func (g groupRecord) text() []byte {
 	return fmt.Appendf(nil, "fenlock group %d\nserver %s\nmemory %s\nadmitted %t\nmaxttl %d\nmembers %s\nempty %s\n",
-		format, strconv.Quote(g.server), strconv.Quote(g.memory), g.admitted, g.terms.MaxTTL.Milliseconds(), strconv.Quote(g.terms.Members), strconv.Quote(strings.Join(g.empty, " ")))
+		format, strconv.Quote(g.server), strconv.Quote(g.memory), g.admitted, g.terms.MaxTTL.Milliseconds(),
+		strconv.Quote(g.terms.Members), strconv.Quote(strings.Join(g.empty, " ")))
 }
 
 func parseGroup(text []byte) (groupRecord, error) {
@@ -117,7 +119,8 @@ func parseGroup(text []byte) (groupRecord, error) {
 	g.admitted = r.field("admitted") == "true"
 	g.terms.MaxTTL = time.Duration(r.number("maxttl", maxMillis)) * time.Millisecond
 	g.terms.Members, g.empty = r.quoted("members"), strings.Fields(r.quoted("empty"))
-	if g.server == "" || g.memory == "" || g.admitted && (g.terms.MaxTTL == 0 || g.terms.Members == "") || strings.Trim(g.memory, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") != "" {
+	if g.server == "" || g.memory == "" || g.admitted && (g.terms.MaxTTL == 0 || g.terms.Members == "") ||
+		strings.Trim(g.memory, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") != "" {
 		r.bad = true
 	}
 	err := r.err("the group's record")
@@ -146,7 +149,8 @@ func (r *lines) line() string {
 func (r *lines) header(kind string) {
 	version := r.field("fenlock " + kind)
 	if n, err := strconv.Atoi(version); err == nil && n > format && r.why == nil {
-		r.bad, r.why = true, fmt.Errorf("it has the format %d, and this program knows formats up to %d: upgrade it", n, format)
+		r.bad, r.why = true, fmt.Errorf("it has the format %d, and this program knows formats up to %d: upgrade it", n,
+			format)
 	} else if err != nil || n != format {
 		r.bad = true
 	}

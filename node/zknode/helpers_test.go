@@ -17,7 +17,8 @@ func identity() string {
 }
 
 func request(name, label string, token fence.Token) node.Request {
-	return node.Request{Name: name, Holder: node.NewHolder([node.IDLength]byte([]byte(identity())), time.Now(), 0, label), TTL: time.Minute, Token: token}
+	return node.Request{Name: name, Holder: node.NewHolder([node.IDLength]byte([]byte(identity())), time.Now(), 0, label),
+		TTL: time.Minute, Token: token}
 }
 
 // as is the request for an operation.

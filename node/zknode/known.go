@@ -61,7 +61,8 @@ func (m *memories) wrong(name string) {
 // remember takes what a step has left, after it was carried out. Whether the version is known
 // depends on the operation that has set the register.
 func (m *memories) remember(s *step, after rule.Entry, reply wire.Reply) {
-	left := view{link: s.link, name: s.name, memory: s.memory, clock: s.clock, register: after.Register, registerThere: true}
+	left := view{link: s.link, name: s.name, memory: s.memory, clock: s.clock, register: after.Register,
+		registerThere: true}
 	ok := len(s.multi) > 1
 	if ok {
 		switch s.multi[1].(type) {
@@ -109,7 +110,8 @@ func (s *step) left(after rule.Entry, record queueRecord) string {
 	case wire.Delete:
 		return ""
 	}
-	return fmt.Sprintf("%s %d %d %d %d %s %s", s.memory, version, uint64(after.Register), record.renewed.Milliseconds(), record.until.Milliseconds(),
+	return fmt.Sprintf("%s %d %d %d %d %s %s", s.memory, version, uint64(after.Register), record.renewed.Milliseconds(),
+		record.until.Milliseconds(),
 		strconv.Quote(record.reserved), strconv.Quote(record.name))
 }
 
@@ -119,12 +121,15 @@ func (m *memories) told(left string, link *session.Link) {
 	var version int32
 	var register uint64
 	var renewed, until int64
-	n, err := fmt.Sscanf(left, "%s %d %d %d %d %q %q", &v.memory, &version, &register, &renewed, &until, &v.record.reserved, &v.name)
-	if n != 7 || err != nil || register > uint64(fence.MaxToken) || renewed < 0 || until < 0 || renewed > maxMillis || until > maxMillis {
+	n, err := fmt.Sscanf(left, "%s %d %d %d %d %q %q", &v.memory, &version, &register, &renewed, &until,
+		&v.record.reserved, &v.name)
+	if n != 7 || err != nil || register > uint64(fence.MaxToken) || renewed < 0 || until < 0 || renewed > maxMillis ||
+		until > maxMillis {
 		return
 	}
 	v.version, v.register, v.registerThere, v.queueThere = version, fence.Token(register), true, true
-	v.record.name, v.record.renewed, v.record.until = v.name, time.Duration(renewed)*time.Millisecond, time.Duration(until)*time.Millisecond
+	v.record.name, v.record.renewed, v.record.until = v.name, time.Duration(renewed)*time.Millisecond,
+		time.Duration(until)*time.Millisecond
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	stripe, avoid := node.Stripe(v.name), 0

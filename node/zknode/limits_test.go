@@ -19,7 +19,8 @@ func refuses(t *testing.T, n *Node, misconfigured bool, why string) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
 	a, err := n.Do(ctx, as(node.Acquire, request("refused", "me", 0)))
-	if err == nil || !errors.Is(err, node.ErrNotSent) || errors.Is(err, node.ErrMisconfigured) != misconfigured || !strings.Contains(err.Error(), why) {
+	if err == nil || !errors.Is(err, node.ErrNotSent) || errors.Is(err, node.ErrMisconfigured) != misconfigured ||
+		!strings.Contains(err.Error(), why) {
 		t.Errorf("%+v, %v; want %q", a, err, why)
 	}
 }
@@ -93,7 +94,8 @@ func TestQuota(t *testing.T) {
 		quota := "/zookeeper/quota" + n.root
 		replies, err := link.Do(t.Context(), wire.Create{Path: quota, ACL: n.acl},
 			wire.Create{Path: quota + "/zookeeper_stats", Data: []byte("count=9,bytes=999"), ACL: n.acl},
-			wire.Create{Path: quota + "/zookeeper_limits", Data: []byte("count=3,bytes=-1=;byteHardLimit=-1;countHardLimit=3"), ACL: n.acl})
+			wire.Create{Path: quota + "/zookeeper_limits", Data: []byte("count=3,bytes=-1=;byteHardLimit=-1;countHardLimit=3"),
+				ACL: n.acl})
 		if err != nil || replies[2].Err != wire.OK {
 			t.Fatalf("%+v, %v", replies, err)
 		}

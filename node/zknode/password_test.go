@@ -31,7 +31,8 @@ func TestPasswordFile(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	_, err := n.Do(ctx, as(node.Acquire, request("a", "me", 0)))
-	if !errors.Is(err, node.ErrMisconfigured) || !errors.Is(err, node.ErrNotSent) || !strings.Contains(err.Error(), "chmod 600") || strings.Contains(err.Error(), "s3cret") {
+	if !errors.Is(err, node.ErrMisconfigured) || !errors.Is(err, node.ErrNotSent) ||
+		!strings.Contains(err.Error(), "chmod 600") || strings.Contains(err.Error(), "s3cret") {
 		t.Errorf("%v", err)
 	}
 	if err := os.Chmod(file, 0o600); err != nil {

@@ -55,7 +55,8 @@ func encode(name string) string {
 // plain are the bytes that stay. A dot is none of them, so that nothing looks like a long
 // name, or like a path that means another one.
 func plain(c byte) bool {
-	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' || c == '_' || c == ':' || c == '@' || c == '+' || c == '='
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' || c == '_' || c == ':' ||
+		c == '@' || c == '+' || c == '='
 }
 
 // stripeOf is the number of a register by the last part of its path, or -1.

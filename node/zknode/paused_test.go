@@ -159,7 +159,8 @@ func TestRaiseWithoutRegisters(t *testing.T) {
 	n := openFor(t, time.Hour, false, freshURL())
 	f := noted(t, n)
 	put(t, n, wire.Delete{Path: n.paths.registers(), Version: wire.Any})
-	if err := (store{n}).Raise(t.Context(), f, map[int]fence.Token{9: 9}); !errors.Is(err, node.ErrMisconfigured) || !strings.Contains(err.Error(), "a person has removed "+n.paths.registers()) {
+	if err := (store{n}).Raise(t.Context(), f, map[int]fence.Token{9: 9}); !errors.Is(err, node.ErrMisconfigured) ||
+		!strings.Contains(err.Error(), "a person has removed "+n.paths.registers()) {
 		t.Errorf("%v", err)
 	}
 }
@@ -175,7 +176,8 @@ func TestMoreLeasesThanOneListing(t *testing.T) {
 	for first := 0; first*longest < 9<<19; first += each {
 		var leases []wire.Request
 		for i := range each {
-			leases = append(leases, wire.Create{Path: n.paths.lease(fmt.Sprintf("%05d", first+i) + name), Ephemeral: true, ACL: n.acl})
+			leases = append(leases, wire.Create{Path: n.paths.lease(fmt.Sprintf("%05d", first+i) + name), Ephemeral: true,
+				ACL: n.acl})
 		}
 		if _, err := linkOf(t, n).Do(t.Context(), leases...); err != nil {
 			t.Fatal(err)
@@ -218,8 +220,9 @@ func TestStrayLease(t *testing.T) {
 	stray.kept.close() // as in a process that is stopped
 	other.lose(memory)
 	noted(t, other)
-	replies, err := linkOf(t, stray).Do(t.Context(), wire.Multi{wire.Check{Path: stray.paths.mark(memory), Version: wire.Any},
-		wire.Create{Path: stray.paths.lease("made"), Ephemeral: true, ACL: stray.acl}})
+	replies, err := linkOf(t, stray).Do(t.Context(),
+		wire.Multi{wire.Check{Path: stray.paths.mark(memory), Version: wire.Any},
+			wire.Create{Path: stray.paths.lease("made"), Ephemeral: true, ACL: stray.acl}})
 	if err != nil || replies[0].Err != wire.NoNode || replies[0].Failed != 0 {
 		t.Errorf("a multi that names the mark of before: %+v, %v", replies, err)
 	}
@@ -231,7 +234,8 @@ func TestStrayLease(t *testing.T) {
 	if l, err := fresh.look(t.Context(), "held"); err != nil || !l.leaseThere || l.leased() {
 		t.Errorf("%+v, %v: a lease of before counts after the admission", l.lease, err)
 	}
-	if err := other.List(t.Context(), "", func(l node.Lease) bool { t.Errorf("%+v is listed", l); return true }); err != nil {
+	if err := other.List(t.Context(), "",
+		func(l node.Lease) bool { t.Errorf("%+v is listed", l); return true }); err != nil {
 		t.Error(err)
 	}
 	rival := lasting(request("held", "rival", first.Register+100), maxTTL)

@@ -127,7 +127,8 @@ func (n *Node) raise(ctx context.Context, link *session.Link, guard string, toke
 		if err != nil {
 			return err
 		}
-		larger := slices.DeleteFunc(slices.Sorted(maps.Keys(tokens)), func(stripe int) bool { return tokens[stripe] <= own[stripe].token })
+		larger := slices.DeleteFunc(slices.Sorted(maps.Keys(tokens)),
+			func(stripe int) bool { return tokens[stripe] <= own[stripe].token })
 		alone := true // no other client was at it
 		for some := range slices.Chunk(larger, registersAtOnce) {
 			multi := wire.Multi{wire.Check{Path: guard, Version: wire.Any}}

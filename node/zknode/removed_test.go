@@ -46,7 +46,8 @@ func remove(t *testing.T, link *session.Link, path string) {
 	for _, part := range replies[0].Children {
 		remove(t, link, path+"/"+part)
 	}
-	if replies, err = link.Do(t.Context(), wire.Delete{Path: path, Version: wire.Any}); err != nil || replies[0].Err != wire.OK {
+	if replies, err = link.Do(t.Context(), wire.Delete{Path: path, Version: wire.Any}); err != nil ||
+		replies[0].Err != wire.OK {
 		t.Fatalf("%s: %+v, %v", path, replies, err)
 	}
 }

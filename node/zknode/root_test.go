@@ -17,7 +17,8 @@ func TestRootIsThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	anyone := wire.ACL{{Perms: wire.All, Scheme: "world", ID: "anyone"}}
-	replies, err := link.Do(t.Context(), wire.Create{Path: "/locks", ACL: admin.acl}, wire.Create{Path: "/locks/team", ACL: anyone})
+	replies, err := link.Do(t.Context(), wire.Create{Path: "/locks", ACL: admin.acl},
+		wire.Create{Path: "/locks/team", ACL: anyone})
 	if err != nil || replies[1].Err != wire.OK {
 		t.Fatalf("%+v, %v", replies, err)
 	}

@@ -62,11 +62,13 @@ func TestZnodesPutBack(t *testing.T) {
 			f := noted(t, other)
 			marked(t, other, f)
 			ready(t, n)
-			put(t, n, wire.Set{Path: n.paths.group(), Data: old.text(), Version: wire.Any}, wire.Delete{Path: n.paths.mark(f.Memory), Version: wire.Any},
+			put(t, n, wire.Set{Path: n.paths.group(), Data: old.text(), Version: wire.Any},
+				wire.Delete{Path: n.paths.mark(f.Memory), Version: wire.Any},
 				wire.Create{Path: n.paths.mark(old.memory), ACL: n.acl})
 		} else { // this memory, out as it was before it was admitted
 			old.admitted = false
-			put(t, n, wire.Set{Path: n.paths.group(), Data: old.text(), Version: wire.Any}, wire.Delete{Path: n.paths.mark(old.memory), Version: wire.Any},
+			put(t, n, wire.Set{Path: n.paths.group(), Data: old.text(), Version: wire.Any},
+				wire.Delete{Path: n.paths.mark(old.memory), Version: wire.Any},
 				wire.Create{Path: n.paths.out(old.memory), ACL: n.acl})
 		}
 		if why := rejoining(t, n); why.Cause != node.SetBack || why.Wait < 59*time.Minute {
@@ -85,7 +87,8 @@ func TestRegisterPutBack(t *testing.T) {
 	a := want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, request("a", "me", 1000))))
 	put(t, n, wire.Set{Path: n.paths.register(node.Stripe("a")), Data: []byte("5"), Version: wire.Any})
 	n.memories.wrong("a")
-	if a, err := n.Do(t.Context(), as(node.Acquire, request("a", "rival", 0))); err != nil || a.Status != node.Rejoining || a.Absence.Cause != node.SetBack {
+	if a, err := n.Do(t.Context(), as(node.Acquire, request("a", "rival", 0))); err != nil || a.Status != node.Rejoining ||
+		a.Absence.Cause != node.SetBack {
 		t.Errorf("%+v, %v", a, err)
 	}
 	if r, err := n.Registers(t.Context()); err != nil || r.Admitted || r.Tokens[node.Stripe("a")] != a.Register {
@@ -154,7 +157,8 @@ func TestRecordIsRemoved(t *testing.T) {
 			t.Errorf("it is out because %v", why)
 		}
 		rejoining(t, n)
-		if replies, err := linkOf(t, n).Do(t.Context(), wire.Get{Path: mark.Path}); err != nil || replies[0].Err != wire.NoNode {
+		if replies, err := linkOf(t, n).Do(t.Context(), wire.Get{Path: mark.Path}); err != nil ||
+			replies[0].Err != wire.NoNode {
 			t.Errorf("the mark of before: %+v, %v", replies, err)
 		}
 	}
@@ -204,7 +208,8 @@ func TestLossIsNoticedOnce(t *testing.T) {
 	t.Parallel()
 	server := testserver.StartZooKeeper(t)
 	url := "zk://" + server.Addr()
-	n, first, second := openFor(t, time.Hour, true, url), openFor(t, time.Hour, true, url), openFor(t, time.Hour, true, url)
+	n, first, second := openFor(t, time.Hour, true, url), openFor(t, time.Hour, true, url), openFor(t, time.Hour, true,
+		url)
 	ready(t, n)
 	restore := backup(t, server)
 	for range 200 { // more than are made after it
@@ -285,7 +290,8 @@ func TestLeaseOfABackup(t *testing.T) {
 		t.Errorf("%+v, %v: the lease of the backup counts after the admission", l.lease, err)
 	}
 	if a := eventually(t, holder, as(node.Extend, held)); a.Register < since.Register {
-		t.Errorf("the origin is %d: the holder of before believes that no other one had the lock, and one had it with %d", a.Register, since.Register)
+		t.Errorf("the origin is %d: the holder of before believes that no other one had the lock, and one had it with %d",
+			a.Register, since.Register)
 	}
 }
 
@@ -420,7 +426,8 @@ func TestRecordOfAnEarlierVersion(t *testing.T) {
 	n := openFor(t, time.Second, true, url)
 	ready(t, n)
 	text := string(factsOf(t, n).State.(state).record.text())
-	put(t, n, wire.Set{Path: n.paths.group(), Data: []byte(strings.Replace(text, "admitted true", "admitted false", 1)), Version: wire.Any},
+	put(t, n, wire.Set{Path: n.paths.group(), Data: []byte(strings.Replace(text, "admitted true", "admitted false", 1)),
+		Version: wire.Any},
 		wire.Delete{Path: n.paths.mark(n.vote.Load().memory), Version: wire.Any})
 	began := time.Now()
 	late := openFor(t, time.Second, true, url)

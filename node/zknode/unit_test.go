@@ -56,7 +56,8 @@ func TestParse(t *testing.T) {
 			if err != nil || strings.Join(l.servers, " ") != c.servers || l.root != c.root || strings.Contains(l.name, "p@") {
 				t.Errorf("%s: %+v, %v", c.url, l, err)
 			}
-		} else if !errors.Is(err, node.ErrInvalid) || !strings.Contains(err.Error(), c.problem) || strings.Contains(err.Error(), "secret") {
+		} else if !errors.Is(err, node.ErrInvalid) || !strings.Contains(err.Error(), c.problem) ||
+			strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %v; want %q", c.url, err, c.problem)
 		}
 	}
@@ -73,7 +74,8 @@ func FuzzEncode(f *testing.F) {
 		if (x == y) != (a == b) {
 			t.Errorf("%q and %q become %q and %q", a, b, x, y)
 		}
-		if x == "" || len(x) > longest || strings.ContainsFunc(x, func(c rune) bool { return c <= ' ' || c > '~' || c == '/' }) || strings.Trim(x, ".") == "" {
+		if x == "" || len(x) > longest ||
+			strings.ContainsFunc(x, func(c rune) bool { return c <= ' ' || c > '~' || c == '/' }) || strings.Trim(x, ".") == "" {
 			t.Errorf("%q becomes %q", a, x)
 		}
 		if strings.HasPrefix(a, b) && !mayBegin(x, b) {
@@ -85,7 +87,8 @@ func FuzzEncode(f *testing.F) {
 // What is written is read as it was, and nothing else ends the program.
 func FuzzRecords(f *testing.F) {
 	f.Add("name\n", "holder\x00\xff", uint32(5), uint64(7), []byte("fenlock lease 1\nname \"a\"\n"))
-	f.Add("", "x", uint32(5), uint64(7), []byte("fenlock queue 1\nname \"a\"\nrenewed 1\nreserved \"\"\nuntil 1\n1 \"x\"\n"))
+	f.Add("", "x", uint32(5), uint64(7),
+		[]byte("fenlock queue 1\nname \"a\"\nrenewed 1\nreserved \"\"\nuntil 1\n1 \"x\"\n"))
 	f.Add("", "x", uint32(5), uint64(7), []byte("fenlock group 2\n"))
 	f.Fuzz(func(t *testing.T, name, holder string, ms uint32, n uint64, other []byte) {
 		l := lease{name: name, holder: node.Holder("h" + holder), ttl: time.Duration(ms) * time.Millisecond}
@@ -94,11 +97,15 @@ func FuzzRecords(f *testing.F) {
 		}
 		q := queueRecord{name: name, renewed: time.Duration(ms) * time.Millisecond, reserved: holder,
 			waiters: rule.Waiters{{Waiter: strings.Repeat("a", 32) + ":1", Stamp: int64(n >> 11)}}}
-		if got, err := parseQueue(q.text()); err != nil || got.name != q.name || got.reserved != q.reserved || !slices.Equal(got.waiters, q.waiters) {
+		if got, err := parseQueue(q.text()); err != nil || got.name != q.name || got.reserved != q.reserved ||
+			!slices.Equal(got.waiters, q.waiters) {
 			t.Errorf("%+v becomes %+v, %v", q, got, err)
 		}
-		g := groupRecord{server: "s" + name, memory: "ABC", terms: admit.Terms{MaxTTL: time.Duration(ms) * time.Millisecond, Members: holder}, admitted: ms%2 == 0 && ms > 0 && holder != "", empty: []string{"x"}}
-		if got, err := parseGroup(g.text()); err != nil || got.server != g.server || got.terms != g.terms || got.admitted != g.admitted {
+		g := groupRecord{server: "s" + name, memory: "ABC",
+			terms:    admit.Terms{MaxTTL: time.Duration(ms) * time.Millisecond, Members: holder},
+			admitted: ms%2 == 0 && ms > 0 && holder != "", empty: []string{"x"}}
+		if got, err := parseGroup(g.text()); err != nil || got.server != g.server || got.terms != g.terms ||
+			got.admitted != g.admitted {
 			t.Errorf("%+v becomes %+v, %v", g, got, err)
 		}
 		parseLease(other)
@@ -131,7 +138,8 @@ func TestNewerFormat(t *testing.T) {
 // Versions of 32 bits end some day, and one of them means any: long before, the register's
 // znode is made anew.
 func TestVersionsEnd(t *testing.T) {
-	for version, renewed := range map[int32]bool{0: false, renewAt - 1: false, renewAt: true, -1: true, -5: true, 1<<31 - 1: true} {
+	for version, renewed := range map[int32]bool{0: false, renewAt - 1: false, renewAt: true, -1: true, -5: true,
+		1<<31 - 1: true} {
 		ops := setRegister("/x", &view{registerThere: true, version: version}, []byte("7"), nil)
 		if (len(ops) == 2) != renewed {
 			t.Errorf("at version %d: %+v", version, ops)
@@ -145,7 +153,8 @@ func TestVersionsEnd(t *testing.T) {
 // A server that sends nonsense costs its connection, and neither the program nor much memory.
 func TestHostileServer(t *testing.T) {
 	t.Parallel()
-	connected := "\x00\x00\x00\x25" + "\x00\x00\x00\x00" + "\x00\x00\xea\x60" + "\x00\x00\x00\x00\x00\x00\x00\x07" + "\x00\x00\x00\x10" + strings.Repeat("p", 16) + "\x00"
+	connected := "\x00\x00\x00\x25" + "\x00\x00\x00\x00" + "\x00\x00\xea\x60" + "\x00\x00\x00\x00\x00\x00\x00\x07" +
+		"\x00\x00\x00\x10" + strings.Repeat("p", 16) + "\x00"
 	header := "\x00\x00\x00\x00\x00\x00\x00\x09\x00\x00\x00\x00"
 	rng := rand.New(rand.NewPCG(1, 2))
 	random := func(n int) string {
@@ -156,12 +165,16 @@ func TestHostileServer(t *testing.T) {
 		return string(b)
 	}
 	for i, says := range []string{
-		"", "HTTP/1.1 400 Bad Request\r\n\r\n", "\xff\xff\xff\xff", "\x7f\xff\xff\xff", "\x00\x00\x00\x00", "\x00\x00\x00\x01x",
+		"", "HTTP/1.1 400 Bad Request\r\n\r\n", "\xff\xff\xff\xff", "\x7f\xff\xff\xff", "\x00\x00\x00\x00",
+		"\x00\x00\x00\x01x",
 		connected, connected + "\xff\xff\xff\xff", connected + "\x00\x40\x00\x00" + random(100),
-		connected + "\x00\x00\x00\x10\x00\x00\x00\x01" + header, connected + "\x00\x00\x00\x14\x00\x00\x00\x01" + header + "\x7f\xff\xff\xff",
+		connected + "\x00\x00\x00\x10\x00\x00\x00\x01" + header,
+		connected + "\x00\x00\x00\x14\x00\x00\x00\x01" + header + "\x7f\xff\xff\xff",
 		connected + "\x00\x00\x00\x10\x00\x00\x00\x63" + header, connected + "\x00\x00\x00\x10\xff\xff\xff\xff" + header,
-		connected + "\x00\x00\x00\x10\xff\xff\xff\xfe" + header, connected + "\x00\x00\x00\x14\x00\x00\x00\x01" + header + "\xff\xff\xff\xf0",
-		strings.Replace(connected, "\xea\x60", "\x00\x00", 1), random(500), connected + random(500), connected + "\x00\x00\x00\x40" + random(64),
+		connected + "\x00\x00\x00\x10\xff\xff\xff\xfe" + header,
+		connected + "\x00\x00\x00\x14\x00\x00\x00\x01" + header + "\xff\xff\xff\xf0",
+		strings.Replace(connected, "\xea\x60", "\x00\x00", 1), random(500), connected + random(500),
+		connected + "\x00\x00\x00\x40" + random(64),
 	} {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {

@@ -21,7 +21,8 @@ type location struct {
 	member  string                 // what all clients of the group call it
 }
 
-var form = engine.Form{Engine: "zknode", Example: "zk://user:password@host:2181,host:2181/root", Schemes: []string{"zk"}, Port: "2181", Several: true}
+var form = engine.Form{Engine: "zknode", Example: "zk://user:password@host:2181,host:2181/root",
+	Schemes: []string{"zk"}, Port: "2181", Several: true}
 
 // parse reads a URL. Its error shows no part of one that may have a password in it.
 func parse(rawURL string) (l location, err error) {
@@ -31,7 +32,9 @@ func parse(rawURL string) (l location, err error) {
 	}
 	switch {
 	case (u.User != "") != u.HasPassword():
-		return l, u.Invalidf("there have to be a user and a password, or neither: the form is %s, or zk://user@host/root?passwordfile=/path", form.Example)
+		return l, u.Invalidf(
+			"there have to be a user and a password, or neither: the form is %s, or zk://user@host/root?passwordfile=/path",
+			form.Example)
 	case strings.Contains(u.User, ":"):
 		return l, u.Invalidf("the user has a colon, which ZooKeeper takes for the end of it")
 	case u.User != "":
@@ -59,7 +62,8 @@ func parse(rawURL string) (l location, err error) {
 func rootOf(root string) (string, error) {
 	parts := strings.Split(root, "/")
 	for _, part := range parts {
-		if part == "" || part == "." || part == ".." || strings.ContainsFunc(part, func(c rune) bool { return c <= ' ' || c > '~' }) {
+		if part == "" || part == "." || part == ".." ||
+			strings.ContainsFunc(part, func(c rune) bool { return c <= ' ' || c > '~' }) {
 			return "", fmt.Errorf("the path is not that of a znode: parts of printable ASCII, none of them empty, '.' or '..'")
 		}
 	}

@@ -82,7 +82,8 @@ func (n *Node) read(ctx context.Context, link *session.Link, name, memory string
 			return v, fmt.Errorf("the znode of a lease is of another name: another program has changed it")
 		}
 		v.left = n.seen.left(name, v.lease, v.leaseStat)
-		v.over = v.leaseStat.Mzxid < countsFrom(replies[0]) || v.left <= 0 || n.kept.over(name, v.lease.holder, v.leaseStat.EphemeralOwner)
+		v.over = v.leaseStat.Mzxid < countsFrom(replies[0]) || v.left <= 0 ||
+			n.kept.over(name, v.lease.holder, v.leaseStat.EphemeralOwner)
 	}
 	if v.queueThere = replies[3].Err == wire.OK; v.queueThere {
 		if v.record, err = parseQueue(replies[3].Data); err != nil {

@@ -58,5 +58,6 @@ func (p *prover) audit(f file) {
 		}
 	})
 	p.failed = p.failed || unsaid > 0
-	fmt.Fprintf(p.out, "%s: %d conjuncts removed in turn in %.1f s: %d needless and said to be, %d unsaid\n", f.name, len(all), time.Since(began).Seconds(), needless, unsaid)
+	fmt.Fprintf(p.out, "%s: %d conjuncts removed in turn in %.1f s: %d needless and said to be, %d unsaid\n", f.name,
+		len(all), time.Since(began).Seconds(), needless, unsaid)
 }

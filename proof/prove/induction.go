@@ -54,7 +54,8 @@ func (p *prover) induction(f file) {
 		}
 	})
 	p.failed = p.failed || bad > 0
-	fmt.Fprintf(p.out, "%s: %d actions, %d invariants: %d queries in %.1f s, %s\n", f.name, len(f.Actions), len(f.Invariants), queries,
+	fmt.Fprintf(p.out, "%s: %d actions, %d invariants: %d queries in %.1f s, %s\n", f.name, len(f.Actions),
+		len(f.Invariants), queries,
 		time.Since(began).Seconds(), proved(bad, "not proved: actions"))
 }
 
@@ -88,5 +89,6 @@ func (p *prover) ask(g model.Group, heard func(n *model.Named, a solver.Answer) 
 	for _, goal := range g.Goals {
 		questions = append(questions, goal.Text)
 	}
-	return p.solver.Ask(p.ctx, g.Given, questions, p.limits, func(i int, a solver.Answer) bool { return heard(g.Goals[i].Invariant, a) })
+	return p.solver.Ask(p.ctx, g.Given, questions, p.limits,
+		func(i int, a solver.Answer) bool { return heard(g.Goals[i].Invariant, a) })
 }

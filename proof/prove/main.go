@@ -35,7 +35,8 @@ func main() {
 func command(ctx context.Context, args []string, out, errs io.Writer) int {
 	flags := flag.NewFlagSet("prove", flag.ContinueOnError)
 	flags.SetOutput(errs)
-	audit := flags.Bool("audit", false, "remove each conjunct of each guard in turn, and tell which removals leave everything proved")
+	audit := flags.Bool("audit", false,
+		"remove each conjunct of each guard in turn, and tell which removals leave everything proved")
 	verbose := flags.Bool("v", false, "tell each run, and each broken rule")
 	name := flags.String("solver", "z3", "the solver, z3 or cvc5")
 	dir := flags.String("dir", "", "the folder with the models, instead of those of this program")
@@ -58,7 +59,8 @@ func command(ctx context.Context, args []string, out, errs io.Writer) int {
 		fmt.Fprintln(errs, "nothing is proved:", err)
 		return 2
 	}
-	p := &prover{ctx: ctx, out: out, solver: s, limits: solver.Limits{Each: *each, All: 10 * *each}, workers: *workers, verbose: *verbose}
+	p := &prover{ctx: ctx, out: out, solver: s, limits: solver.Limits{Each: *each, All: 10 * *each}, workers: *workers,
+		verbose: *verbose}
 	for _, f := range found {
 		if *audit {
 			p.audit(f)
@@ -148,12 +150,14 @@ func (f file) occur(path string) error {
 	}
 	for _, n := range f.Invariants {
 		if unbroken[n.Name] {
-			return &model.Error{Pos: n.Pos, Msg: fmt.Sprintf("no broken rule in %s breaks the promise %s: nothing shows that it says something", path, n.Name)}
+			return &model.Error{Pos: n.Pos,
+				Msg: fmt.Sprintf("no broken rule in %s breaks the promise %s: nothing shows that it says something", path, n.Name)}
 		}
 	}
 	for _, a := range f.Actions {
 		if missing[a.Name] {
-			return &model.Error{Pos: a.Pos, Msg: fmt.Sprintf("no run in %s has the action %s: nothing shows that it can be taken", path, a.Name)}
+			return &model.Error{Pos: a.Pos,
+				Msg: fmt.Sprintf("no run in %s has the action %s: nothing shows that it can be taken", path, a.Name)}
 		}
 	}
 	return nil

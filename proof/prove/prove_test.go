@@ -66,8 +66,10 @@ const z3 = "Z3 version 4.8.12 - 64 bit"
 
 func TestProved(t *testing.T) {
 	status, said := prove(t, small, smallRuns, "-v")
-	if status != 0 || !strings.Contains(said, "2 actions, 4 invariants: ") || !strings.Contains(said, "all proved") || !strings.Contains(said, "1 runs, 1 broken rules refuted twice") ||
-		!strings.Contains(said, "acquire n1 B 1 => not unique") || !strings.HasSuffix(said, "all is proved, by "+z3[:strings.Index(z3, " -")]+"\n") {
+	if status != 0 || !strings.Contains(said, "2 actions, 4 invariants: ") || !strings.Contains(said, "all proved") ||
+		!strings.Contains(said, "1 runs, 1 broken rules refuted twice") ||
+		!strings.Contains(said, "acquire n1 B 1 => not unique") ||
+		!strings.HasSuffix(said, "all is proved, by "+z3[:strings.Index(z3, " -")]+"\n") {
 		t.Errorf("status %d: %s", status, said)
 	}
 }
@@ -80,18 +82,32 @@ func TestNotProved(t *testing.T) {
 		status         int
 		says           string
 	}{
-		{name: "a wrong invariant", old: "(lemma past", new: "(lemma wrong (not (leased n A)))\n(lemma past", status: 1, says: "small: acquire: does not keep wrong (small.model:14, sat)"},
-		{name: "a wrong invariant of the initial state", old: "(lemma past", new: "(lemma wrong (granted n A zero))\n(lemma past", status: 1, says: "small: init: does not keep wrong"},
-		{name: "an invariant that is true and not inductive", old: "(lemma past (=> (granted n A r) (reached n r)))\n", status: 1, says: "does not keep unique"},
-		{name: "a register that a grant leaves as it is", old: " (put (register n) r)", new: " (raise (register n) zero)", status: 1, says: "acquire: does not keep"},
-		{name: "a typing error", old: "(if (leased n A))", new: "(if (leased A n))", status: 2, says: "small.model:12: A is of the sort holder"},
-		{name: "a query outside of the fragment", old: "(lemma past", new: "(lemma each (exists (n) (leased n A)))\n(lemma other (exists (A) (leased n A)))\n(lemma past", status: 2, says: "small.model:15: not in the decidable fragment"},
-		{name: "an action that can never be taken", old: "(if (leased n A))", new: "(if (leased n A) false)", status: 1, says: "small.runs:2: two: no run: unsat"},
-		{name: "an action in no run", run: " (release n1 A) (acquire n1 B _)) (reach (granted n1 B 2))", by: ") (reach true)", status: 2, says: "small.model:12: no run in small.runs has the action release"},
-		{name: "a promise that nothing breaks", old: "(lemma past", new: "(promise past", status: 2, says: "small.model:14: no broken rule in small.runs breaks the promise past"},
-		{name: "a run that is not there", run: "(granted n1 B 2)", by: "(granted n1 A 2)", status: 1, says: "small.runs:2: two: no run: unsat"},
-		{name: "a rule that is not broken", run: "(not (passed n r))", by: "(not (reached n r)) (not (passed n r))", status: 1, says: "small.runs:3: the register stays: no run: unsat"},
-		{name: "a rule that breaks something else", run: "(broken \"the register stays\" (replace acquire (not (reached n r)) (not (passed n r)))", by: "(broken \"twice\" (replace acquire (not (leased n A)))", status: 1, says: "twice: no run: unsat"},
+		{name: "a wrong invariant", old: "(lemma past", new: "(lemma wrong (not (leased n A)))\n(lemma past", status: 1,
+			says: "small: acquire: does not keep wrong (small.model:14, sat)"},
+		{name: "a wrong invariant of the initial state", old: "(lemma past",
+			new: "(lemma wrong (granted n A zero))\n(lemma past", status: 1, says: "small: init: does not keep wrong"},
+		{name: "an invariant that is true and not inductive", old: "(lemma past (=> (granted n A r) (reached n r)))\n",
+			status: 1, says: "does not keep unique"},
+		{name: "a register that a grant leaves as it is", old: " (put (register n) r)", new: " (raise (register n) zero)",
+			status: 1, says: "acquire: does not keep"},
+		{name: "a typing error", old: "(if (leased n A))", new: "(if (leased A n))", status: 2,
+			says: "small.model:12: A is of the sort holder"},
+		{name: "a query outside of the fragment", old: "(lemma past",
+			new: "(lemma each (exists (n) (leased n A)))\n(lemma other (exists (A) (leased n A)))\n(lemma past", status: 2,
+			says: "small.model:15: not in the decidable fragment"},
+		{name: "an action that can never be taken", old: "(if (leased n A))", new: "(if (leased n A) false)", status: 1,
+			says: "small.runs:2: two: no run: unsat"},
+		{name: "an action in no run", run: " (release n1 A) (acquire n1 B _)) (reach (granted n1 B 2))", by: ") (reach true)",
+			status: 2, says: "small.model:12: no run in small.runs has the action release"},
+		{name: "a promise that nothing breaks", old: "(lemma past", new: "(promise past", status: 2,
+			says: "small.model:14: no broken rule in small.runs breaks the promise past"},
+		{name: "a run that is not there", run: "(granted n1 B 2)", by: "(granted n1 A 2)", status: 1,
+			says: "small.runs:2: two: no run: unsat"},
+		{name: "a rule that is not broken", run: "(not (passed n r))", by: "(not (reached n r)) (not (passed n r))",
+			status: 1, says: "small.runs:3: the register stays: no run: unsat"},
+		{name: "a rule that breaks something else",
+			run: "(broken \"the register stays\" (replace acquire (not (reached n r)) (not (passed n r)))",
+			by:  "(broken \"twice\" (replace acquire (not (leased n A)))", status: 1, says: "twice: no run: unsat"},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			model, runs := strings.Replace(small, x.old, x.new, 1), strings.Replace(smallRuns, x.run, x.by, 1)
@@ -111,7 +127,8 @@ func TestNotProved(t *testing.T) {
 func TestBrokenRuleThatIsProved(t *testing.T) {
 	// The promise is broken from the beginning, in the runs of this model only.
 	model := strings.Replace(small, "(promise unique", "(promise few (not (granted n A r)))\n(lemma unique", 1)
-	runs := strings.NewReplacer("(replace acquire (not (reached n r)) (not (passed n r)))", "(action idle (n A) (if) (del (leased n A) false))", "(breaks unique)", "(breaks few)").Replace(smallRuns)
+	runs := strings.NewReplacer("(replace acquire (not (reached n r)) (not (passed n r)))",
+		"(action idle (n A) (if) (del (leased n A) false))", "(breaks unique)", "(breaks few)").Replace(smallRuns)
 	status, said := prove(t, model, runs)
 	if status != 1 || !strings.Contains(said, "the register stays: not refuted by induction: every invariant is kept") {
 		t.Errorf("status %d: %s", status, said)
@@ -125,15 +142,18 @@ func TestSolverThatDoesNotAnswer(t *testing.T) {
 		status                int
 		says                  string
 	}{
-		{"unknown", z3, "grep -c check-sat >/dev/null; for i in 1 2 3 4; do echo unknown; done", 1, "(small.model:13, unknown)"},
+		{"unknown", z3, "grep -c check-sat >/dev/null; for i in 1 2 3 4; do echo unknown; done", 1,
+			"(small.model:13, unknown)"},
 		{"a timeout", z3, "grep -c check-sat >/dev/null; for i in 1 2 3 4; do echo timeout; done", 1, `answers "timeout"`},
 		{"a crash at once", z3, "exit 139", 1, "not proved"},
 		{"a crash after an answer", z3, "echo unsat; exit 139", 1, "not proved"},
 		{"an end after an answer", z3, "echo unsat; cat >/dev/null", 1, "ended after 1 answers of 4"},
-		{"an answer too many", z3, "cat >/dev/null; for i in 1 2 3 4 5 6 7 8 9; do echo unsat; done", 1, "gives more than 4 answers"},
+		{"an answer too many", z3, "cat >/dev/null; for i in 1 2 3 4 5 6 7 8 9; do echo unsat; done", 1,
+			"gives more than 4 answers"},
 		{"an error among the answers", z3, `echo '(error "line 1: unknown constant")'; cat >/dev/null`, 1, `answers "(error`},
 		{"nothing", z3, "cat >/dev/null", 1, "ended after 0 answers of 4"},
-		{"proves also what is refuted", z3, `n=$(grep -c check-sat); while [ $n -gt 0 ]; do echo unsat; n=$((n-1)); done`, 1, "no run: unsat"},
+		{"proves also what is refuted", z3, `n=$(grep -c check-sat); while [ $n -gt 0 ]; do echo unsat; n=$((n-1)); done`, 1,
+			"no run: unsat"},
 		{"too old", "Z3 version 4.4.1", "echo unsat", 2, "at least 4.8 is needed"},
 		{"of an unknown version", "Yices 2.6.2", "echo unsat", 2, "is no version of z3 or cvc5"},
 		{"hangs", z3, "exec sleep 60", 1, "did not end"},
@@ -147,7 +167,8 @@ func TestSolverThatDoesNotAnswer(t *testing.T) {
 	}
 	t.Run("is missing", func(t *testing.T) {
 		status, said := prove(t, small, smallRuns, "-solver", filepath.Join(t.TempDir(), "z3"))
-		if status != 2 || !strings.Contains(said, "is not installed: apt-get install z3") || strings.Contains(said, "all is proved, by") {
+		if status != 2 || !strings.Contains(said, "is not installed: apt-get install z3") ||
+			strings.Contains(said, "all is proved, by") {
 			t.Errorf("status %d: %s", status, said)
 		}
 	})
@@ -155,16 +176,21 @@ func TestSolverThatDoesNotAnswer(t *testing.T) {
 
 func TestAudit(t *testing.T) {
 	status, said := prove(t, small, smallRuns, "-audit", "-v")
-	if status != 1 || !strings.Contains(said, "small.model:10: acquire, (not (leased n A)): everything is proved without it") ||
-		!strings.Contains(said, "small.model:10: acquire, (not (reached n r)): needed for") || !strings.Contains(said, "3 conjuncts removed in turn") {
+	if status != 1 || !strings.Contains(said,
+		"small.model:10: acquire, (not (leased n A)): everything is proved without it") ||
+		!strings.Contains(said, "small.model:10: acquire, (not (reached n r)): needed for") ||
+		!strings.Contains(said, "3 conjuncts removed in turn") {
 		t.Errorf("status %d: %s", status, said)
 	}
-	model := strings.NewReplacer("(if (not (leased n A))", `(if (also "it waits" (not (leased n A)))`, "(if (leased n A))", "(if)").Replace(small)
-	if status, said = prove(t, model, smallRuns, "-audit"); status != 0 || !strings.Contains(said, "needless, and stays: it waits") {
+	model := strings.NewReplacer("(if (not (leased n A))", `(if (also "it waits" (not (leased n A)))`, "(if (leased n A))",
+		"(if)").Replace(small)
+	if status, said = prove(t, model, smallRuns, "-audit"); status != 0 ||
+		!strings.Contains(said, "needless, and stays: it waits") {
 		t.Errorf("status %d: %s", status, said)
 	}
 	model = strings.Replace(model, "(not (reached n r)))", `(also "it need not" (not (reached n r))))`, 1)
-	if status, said = prove(t, model, smallRuns, "-audit"); status != 1 || !strings.Contains(said, "said to be needless, but needed for") {
+	if status, said = prove(t, model, smallRuns, "-audit"); status != 1 ||
+		!strings.Contains(said, "said to be needless, but needed for") {
 		t.Errorf("status %d: %s", status, said)
 	}
 }

@@ -43,11 +43,13 @@ func (p *prover) runs(f file) {
 			bad++
 		}
 		if !ok || p.verbose {
-			fmt.Fprintf(p.out, "%s: %s: %s\n", f.runs[i].Pos, f.runs[i].Name, strings.TrimPrefix(said, "ok "+f.runs[i].Name+": "))
+			fmt.Fprintf(p.out, "%s: %s: %s\n", f.runs[i].Pos, f.runs[i].Name,
+				strings.TrimPrefix(said, "ok "+f.runs[i].Name+": "))
 		}
 	})
 	p.failed = p.failed || bad > 0
-	fmt.Fprintf(p.out, "%s: %d runs, %d broken rules refuted twice in %.1f s, %s\n", f.name, len(f.runs)-broken, broken, time.Since(began).Seconds(),
+	fmt.Fprintf(p.out, "%s: %d runs, %d broken rules refuted twice in %.1f s, %s\n", f.name, len(f.runs)-broken, broken,
+		time.Since(began).Seconds(),
 		found(bad))
 }
 

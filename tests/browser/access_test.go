@@ -43,7 +43,8 @@ func TestSignIn(t *testing.T) {
 	w.press(token, "\r")
 	w.shows("#locks", "orders/42", "web-1")
 	w.shows("#pulse", "live")
-	if said := eval[string](w, `location.href + document.cookie + document.referrer`); strings.Contains(said, "horse") || strings.Contains(said, "fenlock-ui") {
+	if said := eval[string](w, `location.href + document.cookie + document.referrer`); strings.Contains(said, "horse") ||
+		strings.Contains(said, "fenlock-ui") {
 		t.Errorf("scripts and the history see %s", said)
 	}
 

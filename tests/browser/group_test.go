@@ -41,7 +41,8 @@ func newGroup(t *testing.T, n int, maxTTL time.Duration) []*testserver.Server {
 }
 
 // newLocker returns a client of its own, of a person or a program with this label.
-func newLocker(t *testing.T, servers []*testserver.Server, label string, change ...func(*fenlock.Config)) *fenlock.Locker {
+func newLocker(t *testing.T, servers []*testserver.Server, label string,
+	change ...func(*fenlock.Config)) *fenlock.Locker {
 	t.Helper()
 	config := fenlock.Config{Label: label}
 	with(ttl)(&config)

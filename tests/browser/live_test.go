@@ -88,7 +88,8 @@ func TestPageIsLive(t *testing.T) {
 	w.shows("#node-3", "does not vote for another", " s")
 	w.shows("#node-3", "To do:", "restart no other server")
 	w.shows("#node-3", "votes")
-	w.shows("#trail", servers[2].Addr()+" votes again", servers[2].Addr()+" does not vote for another", servers[2].Addr()+" is down")
+	w.shows("#trail", servers[2].Addr()+" votes again", servers[2].Addr()+" does not vote for another",
+		servers[2].Addr()+" is down")
 
 	// Without a majority, nothing works, and the page says so.
 	servers[0].Kill()

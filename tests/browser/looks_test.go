@@ -91,7 +91,8 @@ func (w *window) looksRight(what string) {
 			w.scheme(scheme)
 			w.until(fmt.Sprintf(`matchMedia("(prefers-color-scheme: %s)").matches`, scheme))
 			// Colours are on their way for a moment.
-			w.until(`document.getAnimations().filter((a) => a.transitionProperty && a.transitionProperty !== "width").length === 0`)
+			w.until(
+				`document.getAnimations().filter((a) => a.transitionProperty && a.transitionProperty !== "width").length === 0`)
 			found := eval[[]string](w, faint)
 			for _, f := range found[1:] {
 				w.t.Errorf("%s, %d wide, %s: too little contrast: %s", what, width, scheme, f)
@@ -113,7 +114,8 @@ func (w *window) picture(name string) {
 		return
 	}
 	shot := call(w, page.CaptureScreenshot, page.CaptureScreenshotParams{CaptureBeyondViewport: new(true)})
-	if err := os.WriteFile(filepath.Join(folder, strings.ReplaceAll(name, " ", "-")+".png"), shot.Data, 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(folder, strings.ReplaceAll(name, " ", "-")+".png"), shot.Data,
+		0o644); err != nil {
 		w.t.Error(err)
 	}
 }
@@ -129,7 +131,8 @@ func crowded(t *testing.T) []*testserver.Server {
 		wait(t, newLocker(t, servers, fmt.Sprintf("waiter-%d.%s", i, strings.Repeat("x", 50)), long), "orders/42")
 	}
 	for i := range 5 {
-		if _, err := newLocker(t, servers, fmt.Sprintf("web-%d.example.com/%d", i, 4000+i), long).AcquireShared(t.Context(), "catalog"); err != nil {
+		if _, err := newLocker(t, servers, fmt.Sprintf("web-%d.example.com/%d", i, 4000+i), long).AcquireShared(t.Context(),
+			"catalog"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -174,7 +177,8 @@ func TestPagesLookRight(t *testing.T) {
 	w.looksRight("all locks")
 	at := eval[string](w, `location.origin`)
 	for what, path := range map[string]string{
-		"a lock": "/lock?name=orders/42", "a shared lock": "/lock?name=catalog", "slots": "/lock?name=encode", "a free lock": "/lock?name=nobody", "breaking": "/break?name=orders/42",
+		"a lock": "/lock?name=orders/42", "a shared lock": "/lock?name=catalog", "slots": "/lock?name=encode",
+		"a free lock": "/lock?name=nobody", "breaking": "/break?name=orders/42",
 		"nothing is like that": "/?filter=zzz&waiting=1", "no such page": "/nothing",
 	} {
 		w.open(at + path)
@@ -245,7 +249,8 @@ func (w *window) lacks(want []said) error {
 			errs = append(errs, fmt.Errorf("there is no %s %q, but %q", one.role, one.name, names))
 		}
 	}
-	named := []string{"button", "link", "textbox", "searchbox", "checkbox", "heading", "table", "columnheader", "rowheader", "log", "region"}
+	named := []string{"button", "link", "textbox", "searchbox", "checkbox", "heading", "table", "columnheader",
+		"rowheader", "log", "region"}
 	for _, one := range all {
 		if one.name == "" && slices.Contains(named, one.role) {
 			errs = append(errs, fmt.Errorf("a %s has no name", one.role))
@@ -276,14 +281,18 @@ func TestPageIsSaid(t *testing.T) {
 		w.shows("#pulse", "live")
 		eventually(t, func() error { return w.lacks(want) })
 	}
-	has(said{"heading", "Locks"}, said{"heading", "Nodes"}, said{"heading", "Trail"}, said{"log", "Trail"}, said{"table", "Locks"},
+	has(said{"heading", "Locks"}, said{"heading", "Nodes"}, said{"heading", "Trail"}, said{"log", "Trail"},
+		said{"table", "Locks"},
 		said{"searchbox", "Name contains"}, said{"checkbox", "with waiters"}, said{"button", "Show"},
-		said{"columnheader", "Holder"}, said{"rowheader", "orders/42"}, said{"link", "orders/42"}, said{"link", "Break… orders/42"})
-	w.until(`document.querySelector("#locks .votes .hidden").textContent.includes("leased on node 1, 2; no answer of node 3")`)
+		said{"columnheader", "Holder"}, said{"rowheader", "orders/42"}, said{"link", "orders/42"},
+		said{"link", "Break… orders/42"})
+	w.until(
+		`document.querySelector("#locks .votes .hidden").textContent.includes("leased on node 1, 2; no answer of node 3")`)
 	// On a telephone a table is laid out as cards, which some browsers take for no table.
 	w.size(390, 800)
 	has(said{"table", "Locks"}, said{"columnheader", "Holder"}, said{"rowheader", "orders/42"}, said{"link", "orders/42"})
 	w.open(eval[string](w, `location.origin`) + "/lock?name=orders/42")
 	w.shows("#facts", "Held by web-1")
-	has(said{"heading", "orders/42"}, said{"heading", "What the nodes say"}, said{"heading", "Waiters, in order"}, said{"link", "Break this lock…"})
+	has(said{"heading", "orders/42"}, said{"heading", "What the nodes say"}, said{"heading", "Waiters, in order"},
+		said{"link", "Break this lock…"})
 }

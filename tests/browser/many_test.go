@@ -41,7 +41,8 @@ func TestNamesAreText(t *testing.T) {
 	w.until(clean)
 	for _, name := range evil {
 		w.open(eval[string](w, `location.origin`) + "/" + paths[name])
-		w.until(fmt.Sprintf(`document.querySelector("h1") !== null && document.querySelector("h1").textContent === %s`, quote(name)))
+		w.until(fmt.Sprintf(`document.querySelector("h1") !== null && document.querySelector("h1").textContent === %s`,
+			quote(name)))
 		w.until(clean)
 	}
 }

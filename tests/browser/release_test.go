@@ -47,7 +47,8 @@ func TestBreakALock(t *testing.T) {
 	w.press("\r")
 	w.shows("#facts", "Held by next")
 	w.shows("#trail", "broken on this page; stuck had it")
-	if said := eval[string](w, `location.href + document.cookie`); strings.Contains(said, "token") || strings.Contains(said, "fenlock-ui") {
+	if said := eval[string](w, `location.href + document.cookie`); strings.Contains(said, "token") ||
+		strings.Contains(said, "fenlock-ui") {
 		t.Errorf("the page has its secrets in %s", said)
 	}
 }
@@ -137,7 +138,8 @@ func TestOtherSitesBreakNothing(t *testing.T) {
 	w.expect("Failed to load resource")
 	w.open("http://elsewhere.example:" + at.Port() + "/?" + at.RawQuery)
 	w.shows("main", "This is not called like that")
-	if text := eval[string](w, `document.documentElement.textContent`); strings.Contains(text, "orders/42") || strings.Contains(text, "busy") {
+	if text := eval[string](w, `document.documentElement.textContent`); strings.Contains(text, "orders/42") ||
+		strings.Contains(text, "busy") {
 		t.Errorf("a site of another name sees %s", text)
 	}
 	release(t, lock)

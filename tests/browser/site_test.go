@@ -54,12 +54,14 @@ func TestSite(t *testing.T) {
 		}
 		w.picture(strings.ReplaceAll(name, "/", " ") + " 390")
 	}
-	for _, name := range []string{"index.html", "docs/how-it-works.html", "docs/performance.html"} { // the others look the same
+	// the others look the same
+	for _, name := range []string{"index.html", "docs/how-it-works.html", "docs/performance.html"} {
 		for _, scheme := range []string{"light", "dark"} {
 			w.scheme(scheme)
 			eval[bool](w, `localStorage.clear(), true`) // the theme remembers the first scheme that it has seen
 			w.open(server.URL + "/" + name)
-			w.until(fmt.Sprintf(`document.body.dataset.mdColorScheme == %q`, map[string]string{"light": "default", "dark": "slate"}[scheme]))
+			w.until(fmt.Sprintf(`document.body.dataset.mdColorScheme == %q`,
+				map[string]string{"light": "default", "dark": "slate"}[scheme]))
 			for _, width := range []int64{390, 1280} {
 				w.size(width, 1000)
 				w.picture(fmt.Sprint(strings.ReplaceAll(name, "/", " "), " ", width, " ", scheme))

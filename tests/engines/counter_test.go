@@ -31,7 +31,8 @@ func counts(t *testing.T, enough, disturbances int, campaign bool) {
 		}
 		t.Run(e.name, func(t *testing.T) {
 			t.Parallel()
-			c := &counter{t: t, enough: enough, fenlock: fenlock, scene: e.start(t, fenlock), log: filepath.Join(t.TempDir(), "log"), running: map[int]bool{}}
+			c := &counter{t: t, enough: enough, fenlock: fenlock, scene: e.start(t, fenlock),
+				log: filepath.Join(t.TempDir(), "log"), running: map[int]bool{}}
 			c.scene.disturb = c.scene.disturb[:min(disturbances, len(c.scene.disturb))]
 			c.run()
 		})
@@ -61,11 +62,13 @@ func (c *counter) run() {
 	if err := os.WriteFile(c.log, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	arguments := []string{"run", "-q", "--ttl", c.scene.ttl.String(), "--max-ttl", c.scene.ttl.String(), "--wait", patience.String()}
+	arguments := []string{"run", "-q", "--ttl", c.scene.ttl.String(), "--max-ttl", c.scene.ttl.String(), "--wait",
+		patience.String()}
 	for _, url := range c.scene.urls {
 		arguments = append(arguments, "--node", url)
 	}
-	arguments = append(arguments, "counter", "--", "sh", "-c", `n=$(wc -l <"$0"); sleep 0.05; echo "$FENLOCK_TOKEN $n" >>"$0"`, c.log)
+	arguments = append(arguments, "counter", "--", "sh", "-c",
+		`n=$(wc -l <"$0"); sleep 0.05; echo "$FENLOCK_TOKEN $n" >>"$0"`, c.log)
 	var wait sync.WaitGroup
 	for range processes {
 		wait.Go(func() {
@@ -143,7 +146,8 @@ func (c *counter) explain() {
 		arguments = append(arguments, "--node", url)
 	}
 	nodes, _ := exec.Command(c.fenlock, arguments...).CombinedOutput()
-	busy, _ := exec.Command("sh", "-c", "ps -eo pid,ppid,pcpu,etimes,args --sort=-pcpu | head -40 | cut -c1-200").CombinedOutput()
+	busy, _ := exec.Command("sh", "-c",
+		"ps -eo pid,ppid,pcpu,etimes,args --sort=-pcpu | head -40 | cut -c1-200").CombinedOutput()
 	c.t.Logf("%s\n%s", nodes, busy)
 	c.mu.Lock()
 	defer c.mu.Unlock()

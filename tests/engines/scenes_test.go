@@ -61,7 +61,13 @@ func valkey(t *testing.T, fenlock string) scene {
 	s := scene{ttl: 4 * time.Second}
 	for _, one := range servers {
 		s.urls = append(s.urls, one.URL())
-		s.disturb = append(s.disturb, func(progress func()) { one.Kill(); progress(); one.Restart(); allVote(t, fenlock, s.urls) })
+		s.disturb = append(s.disturb, func(progress func()) {
+			one.Kill()
+			progress()
+			one.Restart()
+			allVote(t, fenlock,
+				s.urls)
+		})
 	}
 	s.disturb = append(s.disturb, func(progress func()) { servers[0].Pause(); progress(); servers[0].Resume() })
 	return s

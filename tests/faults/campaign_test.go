@@ -25,7 +25,8 @@ func testCampaign(t *testing.T) campaign {
 	}
 	return campaign{
 		Job: runner.Job{
-			Setup: plan.Full(6), Seed: 1, Library: library.Fenlock, Locks: library.Exclusive, Clients: 6, Reckless: true, Out: t.TempDir(),
+			Setup: plan.Full(6), Seed: 1, Library: library.Fenlock, Locks: library.Exclusive, Clients: 6, Reckless: true,
+			Out: t.TempDir(),
 		},
 		histories: 1, parallel: 1,
 	}
@@ -70,7 +71,8 @@ func TestRolling(t *testing.T) {
 		t.Error(err)
 	}
 	if r := s.outcomes[0].Report; r.Stood+r.Gone == 0 || !slices.Contains(r.Checked, history.Healing) {
-		t.Errorf("%d locks were held on while a node failed their client, %d were lost; checked were %v", r.Stood, r.Gone, r.Checked)
+		t.Errorf("%d locks were held on while a node failed their client, %d were lost; checked were %v", r.Stood, r.Gone,
+			r.Checked)
 	}
 }
 
@@ -91,7 +93,8 @@ func TestRivals(t *testing.T) {
 		c.Library, c.Seconds, c.Only, c.Reckless = name, 3, []string{}, false
 		c.TTL = 4 * cluster.TTL // they give a node a quarter of it, which takes longer on a busy machine
 		for _, o := range c.make(t).outcomes {
-			if r := o.Report; o.Failed() || r.Acquired < 5 || r.Extended == 0 || r.Writes == 0 || len(r.Overlaps)+len(r.Lost) > 0 {
+			if r := o.Report; o.Failed() || r.Acquired < 5 || r.Extended == 0 || r.Writes == 0 ||
+				len(r.Overlaps)+len(r.Lost) > 0 {
 				t.Errorf("%s: %d acquisitions, %d extensions, %d writes, overlaps %v, lost updates %v, problems %v",
 					name, r.Acquired, r.Extended, r.Writes, r.Overlaps, r.Lost, o.Problems)
 			}
@@ -120,17 +123,18 @@ func TestFile(t *testing.T) {
 // A file whose rooms are emptied again and again, and that says nothing of it, is caught.
 func TestFileThatForgets(t *testing.T) {
 	c := onEngine(t, "file", 1)
-	c.Kinds = []kinds.Kind{{Name: "unnoticed loss", Shortest: 3, Longest: 3, Inject: func(s *kinds.Scene) (kinds.Heal, error) {
-		return over(100*time.Millisecond, func() error {
-			path := s.Member().Server().Addr()
-			info, err := os.Stat(path)
-			if err != nil {
-				return err
-			}
-			const header = 8 << 10
-			return errors.Join(os.Truncate(path, header), os.Truncate(path, info.Size()))
-		}), nil
-	}}}
+	c.Kinds = []kinds.Kind{{Name: "unnoticed loss", Shortest: 3, Longest: 3,
+		Inject: func(s *kinds.Scene) (kinds.Heal, error) {
+			return over(100*time.Millisecond, func() error {
+				path := s.Member().Server().Addr()
+				info, err := os.Stat(path)
+				if err != nil {
+					return err
+				}
+				const header = 8 << 10
+				return errors.Join(os.Truncate(path, header), os.Truncate(path, info.Size()))
+			}), nil
+		}}}
 	wantViolations(t, c, history.Validity)
 }
 
@@ -154,16 +158,17 @@ func TestNoLock(t *testing.T) {
 func TestNodeThatForgets(t *testing.T) {
 	c := testCampaign(t)
 	c.Nodes, c.Seconds = 1, 8
-	c.Kinds = []kinds.Kind{{Name: "unnoticed flush", Shortest: 2, Longest: 2, Inject: func(s *kinds.Scene) (kinds.Heal, error) {
-		return over(100*time.Millisecond, func() error {
-			m := s.Member()
-			_, err := m.Ask(cluster.Patience, "FLUSHALL")
-			if err == nil {
-				err = m.MarkAdmitted(false)
-			}
-			return err
-		}), nil
-	}}}
+	c.Kinds = []kinds.Kind{{Name: "unnoticed flush", Shortest: 2, Longest: 2,
+		Inject: func(s *kinds.Scene) (kinds.Heal, error) {
+			return over(100*time.Millisecond, func() error {
+				m := s.Member()
+				_, err := m.Ask(cluster.Patience, "FLUSHALL")
+				if err == nil {
+					err = m.MarkAdmitted(false)
+				}
+				return err
+			}), nil
+		}}}
 	wantViolations(t, c, history.Validity)
 }
 

@@ -102,7 +102,8 @@ func line(r row, library string, on []cluster.Persistence, outcomes []runner.Out
 		leftover += o.Leftover
 		broken += len(o.Problems)
 	}
-	text := fmt.Sprintf("| %s | %s | %s | %d | %d | %d | %d |", r.Name, library, r.within(library, on), acquired, overlaps, lost, leftover)
+	text := fmt.Sprintf("| %s | %s | %s | %d | %d | %d | %d |", r.Name, library, r.within(library, on), acquired, overlaps,
+		lost, leftover)
 	if broken > 0 {
 		text += fmt.Sprintf(" %d problems, see -library %s", broken, library)
 	}

@@ -29,7 +29,8 @@ func TestCampaignTenHistories(t *testing.T) {
 	refused := 0
 	for _, o := range s.outcomes {
 		if o.Report.Acquired == 0 || o.Report.Writes == 0 || o.Report.Extended == 0 {
-			t.Errorf("seed %d: %d acquisitions, %d writes, %d extensions", o.Seed, o.Report.Acquired, o.Report.Writes, o.Report.Extended)
+			t.Errorf("seed %d: %d acquisitions, %d writes, %d extensions", o.Seed, o.Report.Acquired, o.Report.Writes,
+				o.Report.Extended)
 		}
 		refused += o.Report.Refused
 	}
@@ -76,16 +77,17 @@ func TestCampaignEngines(t *testing.T) {
 // A lock that is lost with the majority of its nodes is no violation of that.
 func TestCampaignMajorityGoes(t *testing.T) {
 	c := testCampaign(t)
-	c.Kinds = []kinds.Kind{{Name: "stop three", Nodeless: true, Shortest: 3, Longest: 3, Inject: func(s *kinds.Scene) (kinds.Heal, error) {
-		for _, m := range s.Cluster.Members[:3] {
-			if err := m.Freeze(); err != nil {
-				return nil, err
+	c.Kinds = []kinds.Kind{{Name: "stop three", Nodeless: true, Shortest: 3, Longest: 3,
+		Inject: func(s *kinds.Scene) (kinds.Heal, error) {
+			for _, m := range s.Cluster.Members[:3] {
+				if err := m.Freeze(); err != nil {
+					return nil, err
+				}
 			}
-		}
-		return func() error {
-			return errors.Join(s.Cluster.Members[0].Thaw(), s.Cluster.Members[1].Thaw(), s.Cluster.Members[2].Thaw())
-		}, nil
-	}}}
+			return func() error {
+				return errors.Join(s.Cluster.Members[0].Thaw(), s.Cluster.Members[1].Thaw(), s.Cluster.Members[2].Thaw())
+			}, nil
+		}}}
 	// Whether a lock is held for long enough at that moment is chance, and less likely on a busy
 	// machine.
 	for seed := range uint64(12) {
@@ -108,9 +110,10 @@ func TestCampaignDatabaseThatForgets(t *testing.T) {
 		"mysql":    "UPDATE fenlock_stripes SET leases = ''",
 	} {
 		c := onEngine(t, name, 1)
-		c.Kinds = []kinds.Kind{{Name: "unnoticed loss", Shortest: 3, Longest: 3, Inject: func(s *kinds.Scene) (kinds.Heal, error) {
-			return over(100*time.Millisecond, func() error { return s.Member().Exec(t.Context(), statement) }), nil
-		}}}
+		c.Kinds = []kinds.Kind{{Name: "unnoticed loss", Shortest: 3, Longest: 3,
+			Inject: func(s *kinds.Scene) (kinds.Heal, error) {
+				return over(100*time.Millisecond, func() error { return s.Member().Exec(t.Context(), statement) }), nil
+			}}}
 		wantViolations(t, c, history.Validity)
 	}
 }

@@ -35,7 +35,8 @@ func TestLocks(t *testing.T) {
 				}
 				sets += together(h)
 			}
-			t.Logf("%d readers, %d pairs at a time, %d let others in; %d of several names; followers saw %d changes", sum.Shared, sum.Beside, sum.Downgraded, sets, sum.Followed)
+			t.Logf("%d readers, %d pairs at a time, %d let others in; %d of several names; followers saw %d changes", sum.Shared,
+				sum.Beside, sum.Downgraded, sets, sum.Followed)
 			for what, n := range map[string]int{"acquisitions": sum.Acquired, "writes": sum.Writes} {
 				if n == 0 {
 					t.Error("there were no", what)

@@ -63,18 +63,21 @@ func parse(args []string, usage io.Writer) (campaign, error) {
 	flags.IntVar(&c.histories, "histories", 100, "how many")
 	flags.IntVar(&c.Seconds, "seconds", c.Seconds, "how long the faults of a history go on")
 	flags.Uint64Var(&c.Seed, "seed", 1, "of the first history")
-	flags.StringVar(&c.Out, "out", filepath.Join(os.TempDir(), "fenlock-faults"), "folder for histories; those that fail are always kept")
+	flags.StringVar(&c.Out, "out", filepath.Join(os.TempDir(), "fenlock-faults"),
+		"folder for histories; those that fail are always kept")
 	flags.BoolVar(&c.Keep, "keep", false, "keep all histories")
 	flags.IntVar(&c.parallel, "parallel", 1, "histories at a time")
 	clients := flags.Int("clients", 0, "client processes (default: 6, of -locks other than exclusive 8)")
 	flags.StringVar(&c.Locks, "locks", library.Exclusive, "what they use locks for: "+strings.Join(library.Locks, ", "))
 	flags.StringVar(&c.Library, "library", library.Fenlock, "fenlock, redsync or redislock")
-	engine := flags.String("engine", cluster.Groups[0].Name, "what the servers are: "+strings.Join(engines(), ", ")+" (which is Valkey and PostgreSQL in turn)")
+	engine := flags.String("engine", cluster.Groups[0].Name,
+		"what the servers are: "+strings.Join(engines(), ", ")+" (which is Valkey and PostgreSQL in turn)")
 	nodes := flags.Int("nodes", c.Nodes, "servers; of -engine file 1 if nothing is said")
 	some := flags.String("kinds", "", "faults to choose from, with commas (default: all)")
 	only := flags.String("only", "", "this kind of fault, or these two with a comma, or none, in all slots")
 	rolling := flags.Bool("rolling", false, "servers go and come back one after the other, or two of five at a time, while locks are held for long and other names move the registers")
-	flags.BoolVar(&c.Steps, "steps", false, "have each step of Valkey's servers be one of the model that is proved; nothing is evicted then")
+	flags.BoolVar(&c.Steps, "steps", false,
+		"have each step of Valkey's servers be one of the model that is proved; nothing is evicted then")
 	flags.BoolVar(&c.compares, "compare", false, "all libraries under one kind of fault at a time: a table in Markdown")
 	if err := flags.Parse(args); err != nil {
 		return c, err
@@ -97,8 +100,10 @@ func parse(args []string, usage io.Writer) (campaign, error) {
 	case c.Locks != library.Exclusive && (c.Library != library.Fenlock || c.compares):
 		return c, errors.New("-locks is for fenlock: the other libraries, and -compare, have exclusive ones")
 	case c.Locks == library.Shared && slices.ContainsFunc(group.Engines, func(e *cluster.Engine) bool { return e.Alone }):
-		return c, fmt.Errorf("the nodes of -engine %s lease a name to one holder only, so that there are no -locks shared", group.Name)
-	case c.Steps && (group.Name != cluster.Groups[0].Name || c.Library != library.Fenlock || c.Locks != library.Exclusive || c.compares):
+		return c, fmt.Errorf("the nodes of -engine %s lease a name to one holder only, so that there are no -locks shared",
+			group.Name)
+	case c.Steps && (group.Name != cluster.Groups[0].Name || c.Library != library.Fenlock ||
+		c.Locks != library.Exclusive || c.compares):
 		return c, errors.New("-steps is for exclusive locks of fenlock on Valkey")
 	case flags.NArg() > 0:
 		return c, fmt.Errorf("what is %q? There are flags only", flags.Arg(0))
@@ -167,7 +172,9 @@ func (c *campaign) choose(list string) error {
 // continuous integration, and elsewhere a line of the report.
 func missingTools() error {
 	if _, err := exec.LookPath("cc"); err != nil {
-		return fmt.Errorf("the servers' clocks are moved by a library that takes a C compiler (Debian: apt-get install gcc libc6-dev): %w", err)
+		return fmt.Errorf(
+			"the servers' clocks are moved by a library that takes a C compiler (Debian: apt-get install gcc libc6-dev): %w",
+			err)
 	}
 	return nil
 }

@@ -124,5 +124,6 @@ func TestInterrupt(t *testing.T) {
 // describe is all of a campaign that decides what happens in it.
 func describe(c campaign) string {
 	j := c.Job
-	return fmt.Sprint(c.histories, j.Seed, j.Library, j.Locks, j.Clients, j.Keep, j.Seconds, j.Only == nil, j.Only, kinds.Names(j.Kinds), j.Rolling, j.Group.Name, j.Nodes, j.TTL, j.Steps)
+	return fmt.Sprint(c.histories, j.Seed, j.Library, j.Locks, j.Clients, j.Keep, j.Seconds, j.Only == nil, j.Only,
+		kinds.Names(j.Kinds), j.Rolling, j.Group.Name, j.Nodes, j.TTL, j.Steps)
 }

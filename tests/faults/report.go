@@ -31,7 +31,8 @@ func printOutcome(out io.Writer, o runner.Outcome) {
 	fmt.Fprintf(out, "seed %d: %d acquisitions, %d extensions, %d writes, %d refused, %d strikes (%d while held), %d client processes, %v\n",
 		o.Seed, r.Acquired, r.Extended, r.Writes, r.Refused, struck, held, r.Clients, o.Took.Round(100*time.Millisecond))
 	if tied := o.Tied; tied.Steps > 0 {
-		fmt.Fprintf(out, "  %d steps of the model%s\n", tied.Steps, map[bool]string{true: ", and no further: " + tied.Untied}[tied.Untied != ""])
+		fmt.Fprintf(out, "  %d steps of the model%s\n", tied.Steps,
+			map[bool]string{true: ", and no further: " + tied.Untied}[tied.Untied != ""])
 	}
 	if !o.Failed() {
 		return
@@ -132,7 +133,8 @@ func (s summary) print(out io.Writer) {
 		r := o.Report
 		sums.Acquired, sums.Extended, sums.Writes = sums.Acquired+r.Acquired, sums.Extended+r.Extended, sums.Writes+r.Writes
 		sums.Stood, sums.Gone = sums.Stood+r.Stood, sums.Gone+r.Gone
-		sums.Refused, sums.Clients, sums.Operations = sums.Refused+r.Refused, sums.Clients+r.Clients, sums.Operations+r.Operations
+		sums.Refused, sums.Clients, sums.Operations = sums.Refused+r.Refused, sums.Clients+r.Clients,
+			sums.Operations+r.Operations
 		for _, v := range r.Excused {
 			excused[v.Promise+", while not: "+v.Assumption]++
 		}
@@ -181,5 +183,6 @@ func (s summary) verdict() error {
 // sortedKinds returns the kinds in their own order, then what else was noted.
 func sortedKinds(list []kinds.Kind, noted map[string]history.Count) []string {
 	all := slices.DeleteFunc(kinds.Names(list), func(name string) bool { return noted[name].All == 0 })
-	return append(all, slices.DeleteFunc(slices.Sorted(maps.Keys(noted)), func(name string) bool { return slices.Contains(all, name) })...)
+	return append(all, slices.DeleteFunc(slices.Sorted(maps.Keys(noted)),
+		func(name string) bool { return slices.Contains(all, name) })...)
 }

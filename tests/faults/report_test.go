@@ -31,11 +31,13 @@ func TestVerdict(t *testing.T) {
 		change func(o *runner.Outcome)
 		want   string
 	}{
-		"well":      {func(o *runner.Outcome) {}, ""},
-		"violation": {func(o *runner.Outcome) { o.Report.Violations = make([]history.Violation, 12) }, "1 of 1 histories failed"},
-		"excused":   {func(o *runner.Outcome) { o.Report.Excused = make([]history.Violation, 12) }, ""},
-		"crash":     {func(o *runner.Outcome) { o.Problems = []string{"client 3"} }, "1 of 1 histories failed"},
-		"idle":      {func(o *runner.Outcome) { o.Report.Faults[kinds.All[1].Name] = history.Count{All: 4} }, kinds.All[1].Name},
+		"well": {func(o *runner.Outcome) {}, ""},
+		"violation": {func(o *runner.Outcome) { o.Report.Violations = make([]history.Violation, 12) },
+			"1 of 1 histories failed"},
+		"excused": {func(o *runner.Outcome) { o.Report.Excused = make([]history.Violation, 12) }, ""},
+		"crash":   {func(o *runner.Outcome) { o.Problems = []string{"client 3"} }, "1 of 1 histories failed"},
+		"idle": {func(o *runner.Outcome) { o.Report.Faults[kinds.All[1].Name] = history.Count{All: 4} },
+			kinds.All[1].Name},
 		"uncovered": {func(o *runner.Outcome) { o.Covered = nil }, "1 pairs of faults never overlapped"},
 	} {
 		s := twoKinds(c.change)
@@ -63,7 +65,8 @@ func TestVerdict(t *testing.T) {
 }
 
 func TestComparison(t *testing.T) {
-	o := runner.Outcome{Leftover: 3, Report: history.Report{Acquired: 100, Overlaps: make([]history.Damage, 2), Lost: make([]history.Damage, 1)}}
+	o := runner.Outcome{Leftover: 3,
+		Report: history.Report{Acquired: 100, Overlaps: make([]history.Damage, 2), Lost: make([]history.Damage, 1)}}
 	kill := rows(kinds.All)[1+kinds.Index(kinds.All, "kill")]
 	for want, on := range map[string][]cluster.Persistence{
 		"| kill | redsync | yes | 200 | 4 | 2 | 6 |":               {cluster.Always, cluster.Always},
@@ -74,11 +77,13 @@ func TestComparison(t *testing.T) {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
 	}
-	if got := line(kill, library.Fenlock, []cluster.Persistence{cluster.Off}, []runner.Outcome{o}); !strings.Contains(got, "| fenlock | yes |") {
+	if got := line(kill, library.Fenlock, []cluster.Persistence{cluster.Off}, []runner.Outcome{o}); !strings.Contains(got,
+		"| fenlock | yes |") {
 		t.Error(got)
 	}
 	o.Problems = []string{"crash"}
-	if got := line(kill, library.Fenlock, []cluster.Persistence{cluster.Off}, []runner.Outcome{o}); !strings.Contains(got, "1 problems") {
+	if got := line(kill, library.Fenlock, []cluster.Persistence{cluster.Off}, []runner.Outcome{o}); !strings.Contains(got,
+		"1 problems") {
 		t.Error(got)
 	}
 }

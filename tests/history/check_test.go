@@ -26,7 +26,10 @@ func wantViolations(t *testing.T, all []Violation, promise, text string) {
 	if promise == "" {
 		return
 	}
-	if !slices.ContainsFunc(all, func(v Violation) bool { return v.Promise == promise && strings.Contains(v.Text, text) }) {
+	if !slices.ContainsFunc(all, func(v Violation) bool {
+		return v.Promise == promise &&
+			strings.Contains(v.Text, text)
+	}) {
 		t.Errorf("got %+v; want %s: %q", all, promise, text)
 	}
 }
@@ -35,7 +38,8 @@ func TestGoodHistory(t *testing.T) {
 	r := Check(script(t, "fenlock", good))
 	wantViolations(t, r.Violations, "", "")
 	wantViolations(t, r.Excused, "", "")
-	if r.Acquired != 5 || r.Failed != 1 || r.Unknown != 1 || r.Extended != 1 || r.Writes != 3 || r.Refused != 1 || r.Clients != 3 {
+	if r.Acquired != 5 || r.Failed != 1 || r.Unknown != 1 || r.Extended != 1 || r.Writes != 3 || r.Refused != 1 ||
+		r.Clients != 3 {
 		t.Errorf("the counts are wrong: %+v", r)
 	}
 	// Five acquisitions and endings, six reads and writes, one refusal.
@@ -46,7 +50,8 @@ func TestGoodHistory(t *testing.T) {
 	if !reflect.DeepEqual(r.Faults, want) {
 		t.Errorf("strikes are %v; want %v", r.Faults, want)
 	}
-	if all := []string{Coherence, Validity, Tokens, Extension, Resource, Progress, Leftovers, Porcupine}; !slices.Equal(r.Checked, all) {
+	if all := []string{Coherence, Validity, Tokens, Extension, Resource, Progress, Leftovers,
+		Porcupine}; !slices.Equal(r.Checked, all) {
 		t.Errorf("checked %v; want %v", r.Checked, all)
 	}
 }
@@ -69,13 +74,16 @@ func TestBadHistories(t *testing.T) {
 			Tokens, "both have token 11", []string{Porcupine}},
 		{"a token that does not grow", []string{"5110", "5110 acquired 1.4 token=13 until=6090"},
 			Tokens, "although attempt 1000002 finished with 14 before it began", []string{Porcupine}},
-		{"an extension after somebody else", []string{"500 release", "", "520", "", "300", "511 extend 1.1", "310", "512 extended 1.1 until=513",
-			"110", "110 acquired 1.1 token=10 until=505"},
+		{"an extension after somebody else",
+			[]string{"500 release", "", "520", "", "300", "511 extend 1.1", "310", "512 extended 1.1 until=513",
+				"110", "110 acquired 1.1 token=10 until=505"},
 			Extension, "attempt 2000001 had acquired it with 11 before that began", []string{Validity, Porcupine}},
-		{"an automatic extension after somebody else", []string{"500 release", "", "520", "", "300", "", "310", "1750 holds 1.1 until=1600\n1755 holds 1.1 until=2400",
-			"110", "110 acquired 1.1 token=10 until=505"},
+		{"an automatic extension after somebody else",
+			[]string{"500 release", "", "520", "", "300", "", "310", "1750 holds 1.1 until=1600\n1755 holds 1.1 until=2400",
+				"110", "110 acquired 1.1 token=10 until=505"},
 			Extension, "attempt 2000001 had acquired it with 11 before that began", []string{Validity, Porcupine}},
-		{"a stale write", []string{"550", "550 wrote 1.1 token=10 base=2 value=7", "1740", "1740 read 1.2 token=14 value=7", "1750", "1750 wrote 1.2 token=14 base=7 value=8"},
+		{"a stale write", []string{"550", "550 wrote 1.1 token=10 base=2 value=7", "1740", "1740 read 1.2 token=14 value=7",
+			"1750", "1750 wrote 1.2 token=14 base=7 value=8"},
 			Resource, "a write with token 10 after it was used with 11", []string{Porcupine}},
 		{"a stale write after a read", []string{"540", "", "550", "550 wrote 1.1 token=10 base=1 value=2"},
 			Resource, "a write with token 10 after it was used with 11", []string{Porcupine}},
@@ -87,7 +95,9 @@ func TestBadHistories(t *testing.T) {
 			Porcupine, "there can be no refuse(14) of client 1", nil},
 		{"a client that gets nothing once it is quiet", []string{"5150", "5150 failed 2.2", "5160", "", "5170", ""},
 			Progress, "client 2 still waits, 4s after it was quiet", nil},
-		{"a client that waits for too long", []string{"5150", "27001 acquired 2.2 token=21 until=28000", "5160", "", "5170", "", "5210", "27002 closed client=2", "9000", "29000 end"},
+		{"a client that waits for too long",
+			[]string{"5150", "27001 acquired 2.2 token=21 until=28000", "5160", "", "5170", "", "5210", "27002 closed client=2",
+				"9000", "29000 end"},
 			Progress, "client 2 has waited for 22.001s", nil},
 		{"a client that is not there any more", []string{"5140", "", "5150", "", "5160", "", "5170", "", "5210", ""},
 			Progress, "of 2 clients 1 did anything after it was quiet", []string{Leftovers}},
@@ -101,7 +111,8 @@ func TestBadHistories(t *testing.T) {
 		// Those that follow look bad and are not. It acquired it long before it could say
 		// so: nothing is left by then, and that says nothing about until when there was.
 		{"a client that is paused before it says what it has", []string{
-			"110", "1650 acquired 1.1 token=10 until=1650", "120", "", "130", "", "300", "", "310", "", "500", "1651 release 1.1", "520", "1652 released 1.1 text=lost",
+			"110", "1650 acquired 1.1 token=10 until=1650", "120", "", "130", "", "300", "", "310", "", "500",
+			"1651 release 1.1", "520", "1652 released 1.1 text=lost",
 			"530", "530 read 2.1 token=11", "540", "540 wrote 2.1 token=11 base=0 value=1", "550", "1653 refused 1.1 token=10",
 			"1740", "1740 read 1.2 token=14 value=1", "1750", "1750 wrote 1.2 token=14 base=1 value=2"},
 			"", "", nil},
@@ -136,20 +147,25 @@ func TestExcuses(t *testing.T) {
 	}{
 		{"an overlap", overlap, "450 fault fault=forward node=1 breaks=clocks\n460 healed fault=forward node=1",
 			[]string{Validity}, nil},
-		{"an overlap while a fault lasts", overlap, "50 fault fault=evict node=1 breaks=leases_stay\n460 healed fault=evict node=1",
+		{"an overlap while a fault lasts", overlap,
+			"50 fault fault=evict node=1 breaks=leases_stay\n460 healed fault=evict node=1",
 			[]string{Validity}, nil},
 		{"a fault that breaks nothing", overlap, "450 fault fault=kill node=1\n460 healed fault=kill node=1",
 			nil, []string{Porcupine, Validity}},
-		{"a fault that was over before", overlap, "10 fault fault=forward node=1 breaks=clocks\n20 healed fault=forward node=1",
+		{"a fault that was over before", overlap,
+			"10 fault fault=forward node=1 breaks=clocks\n20 healed fault=forward node=1",
 			nil, []string{Porcupine, Validity}},
 		{"a fault that came later", overlap, "511 fault fault=forward node=1 breaks=clocks\n620 healed fault=forward node=1",
 			nil, []string{Porcupine, Validity}},
-		{"a token that does not grow", []string{"5110", "5110 acquired 1.4 token=13 until=6090"}, "10 fault fault=forward breaks=clocks",
+		{"a token that does not grow", []string{"5110", "5110 acquired 1.4 token=13 until=6090"},
+			"10 fault fault=forward breaks=clocks",
 			nil, []string{Porcupine, Tokens}},
-		{"a token that does not grow, and registers that were lost", []string{"5110", "5110 acquired 1.4 token=13 until=6090"},
+		{"a token that does not grow, and registers that were lost",
+			[]string{"5110", "5110 acquired 1.4 token=13 until=6090"},
 			"2000 fault fault=wipe breaks=a_majority_of_registers_survives\n2001 healed fault=wipe",
 			[]string{Porcupine, Tokens}, nil},
-		{"a stale write", []string{"550", "550 wrote 1.1 token=10 base=2 value=7", "1740", "1740 read 1.2 token=14 value=7", "1750", "1750 wrote 1.2 token=14 base=7 value=8"},
+		{"a stale write", []string{"550", "550 wrote 1.1 token=10 base=2 value=7", "1740", "1740 read 1.2 token=14 value=7",
+			"1750", "1750 wrote 1.2 token=14 base=7 value=8"},
 			"10 fault fault=forward breaks=clocks", nil, []string{Porcupine, Resource}},
 	}
 	for _, test := range tests {

@@ -289,7 +289,8 @@ func TestEDNFenced(t *testing.T) {
 		{"a token that is too small", with(t, "5150 acq", "5150 acquired 2.2 token=19 until=6130"), false},
 		{"a token twice", with(t, "5150 acq", "5150 acquired 2.2 token=20 until=6130"), false},
 		{"two holders", with(t, "510 acq", "510 acquired 2.1 token=11 until=2490", "700 holds", "700 holds 2.1 until=2690",
-			"1710 ended", "2000 ended 2.1 text=lost", "1720 rel", "2100 release 2.1", "1730 rel", "2200 released 2.1 text=lost"), false},
+			"1710 ended", "2000 ended 2.1 text=lost", "1720 rel", "2100 release 2.1", "1730 rel", "2200 released 2.1 text=lost"),
+			false},
 		{"an unknown acquisition that may have been between", with(t, "600 acq", "400 acquire 3.1"), true},
 	}
 	for _, test := range tests {

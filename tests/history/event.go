@@ -8,12 +8,16 @@ import "time"
 // validity remains, so it never claims too much. One that is not later than At
 // claims nothing: a lock that has ended, however long ago, also has 0 left.
 type Event struct {
-	At     int64  `json:"at"` // ns of CLOCK_BOOTTIME, which all processes of a machine share
-	Kind   Kind   `json:"kind"`
-	Client int    `json:"client,omitempty"` // number of the client process; a client that was killed and started again gets another
-	Op     int    `json:"op,omitempty"`     // of an acquisition within its client, from 1: all events of one tenure share it
-	Name   string `json:"name,omitempty"`
-	Shared bool   `json:"shared,omitempty"` // for Acquire: others may share the name; for ReadValue and Refused: the guard was asked for a read beside others'
+	At   int64 `json:"at"` // ns of CLOCK_BOOTTIME, which all processes of a machine share
+	Kind Kind  `json:"kind"`
+	// number of the client process; a client that was killed and started again gets another
+	Client int `json:"client,omitempty"`
+	// of an acquisition within its client, from 1: all events of one tenure share it
+	Op   int    `json:"op,omitempty"`
+	Name string `json:"name,omitempty"`
+	// Shared: for Acquire, others may share the name. For ReadValue and Refused, the guard was asked
+	// for a read beside others'.
+	Shared bool   `json:"shared,omitempty"`
 	Token  uint64 `json:"token,omitempty"`
 	Until  int64  `json:"until,omitempty"`  // end of validity, as At; for Absent: see there
 	Value  int    `json:"value,omitempty"`  // what was read; for Wrote: the new value; for Closed: goroutines left over
@@ -42,9 +46,13 @@ const (
 	Release      Kind = "release"      // before the call
 	Released     Kind = "released"     // after it: Text is the error, "" for none
 	Closed       Kind = "closed"       // Locker.Close has returned: Value
-	Missed       Kind = "missed"       // Node did not answer the client in time, does not vote, or has another client's lease at a name that the client holds
-	Follows      Kind = "follows"      // the leader that the client believes in: Token is the term, 0 for none, and Text the leader's label
-	Absent       Kind = "absent"       // the client did nothing until Until: it was stopped, or had no processor
+	// Node did not answer the client in time, does not vote, or has another client's lease at a name
+	// that the client holds
+	Missed Kind = "missed"
+	// the leader that the client believes in: Token is the term, 0 for none, and Text the leader's
+	// label
+	Follows Kind = "follows"
+	Absent  Kind = "absent" // the client did nothing until Until: it was stopped, or had no processor
 )
 
 // Written by the resource, in the order in which it did them. Client and Op are
@@ -68,19 +76,21 @@ const (
 
 // Header is the first line of a history: how it was made.
 type Header struct {
-	Seed        uint64        `json:"seed"`
-	Library     string        `json:"library"`         // "fenlock", "redsync" or "redislock"
-	Locks       string        `json:"locks,omitempty"` // what the clients use: "shared", "several", "lead"; "" for plain locks
-	Server      string        `json:"server"`          // "Valkey 8.0.1"
+	Seed    uint64 `json:"seed"`
+	Library string `json:"library"` // "fenlock", "redsync" or "redislock"
+	// what the clients use: "shared", "several", "lead"; "" for plain locks
+	Locks       string        `json:"locks,omitempty"`
+	Server      string        `json:"server"` // "Valkey 8.0.1"
 	Nodes       int           `json:"nodes"`
 	Clients     int           `json:"clients"` // that are alive at a time: numbered from 1
 	Names       []string      `json:"names"`
 	TTL         time.Duration `json:"ttl"`
 	MaxTTL      time.Duration `json:"max_ttl"`
 	Persistence string        `json:"persistence"`
-	Command     string        `json:"command"`           // the line that runs it again
-	Watched     bool          `json:"watched,omitempty"` // the clients tell what they missed, so that healing can be checked
-	Pairs       [][2]string   `json:"pairs,omitempty"`   // kinds of fault that were injected together
+	Command     string        `json:"command"` // the line that runs it again
+	// the clients tell what they missed, so that healing can be checked
+	Watched bool        `json:"watched,omitempty"`
+	Pairs   [][2]string `json:"pairs,omitempty"` // kinds of fault that were injected together
 }
 
 // Tokens reports whether the library has fencing tokens.

@@ -82,7 +82,8 @@ func strict(line []byte, to any) error {
 }
 
 var kinds = []Kind{
-	Acquire, Acquired, Failed, Holds, Extend, Extended, ExtendFailed, Ended, Downgrade, Downgraded, Release, Released, Closed, Missed, Follows, Absent,
+	Acquire, Acquired, Failed, Holds, Extend, Extended, ExtendFailed, Ended, Downgrade, Downgraded, Release, Released,
+	Closed, Missed, Follows, Absent,
 	ReadValue, Wrote, Refused,
 	Fault, Healed, Quiet, Leftover, End,
 }

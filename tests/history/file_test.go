@@ -29,7 +29,8 @@ func TestWriteAndRead(t *testing.T) {
 	if n := strings.Count(string(text), "\n"); n != 1+len(h.Events) {
 		t.Errorf("the file has %d lines for %d events", n, len(h.Events))
 	}
-	if want := `{"at":300000000,"kind":"extend","client":1,"op":1,"name":"a"}`; !strings.Contains(string(text), want+"\n") {
+	if want := `{"at":300000000,"kind":"extend","client":1,"op":1,"name":"a"}`; !strings.Contains(string(text),
+		want+"\n") {
 		t.Errorf("the file has no line %s", want)
 	}
 	if err := h.Write(filepath.Join(path, "x")); err == nil {
@@ -88,7 +89,8 @@ func TestReadSaysWhichLineIsBroken(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err := Read(path)
-		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), path+", "+test.want)) {
+		if test.want == "" && err != nil ||
+			test.want != "" && (err == nil || !strings.Contains(err.Error(), path+", "+test.want)) {
 			t.Errorf("%.90q: got %v; want %q", test.text, err, test.want)
 		}
 	}

@@ -30,10 +30,14 @@ func TestFollowing(t *testing.T) {
 		change []string
 		text   string
 	}{
-		"backwards":                  {[]string{"1660", "1720 follows client=1 name=a token=11 text=client_2"}, "client 1, 1.62s after the start: it follows the term 11, after 14"},
-		"backwards by way of nobody": {[]string{"1710 follows", "1640 follows client=1 name=a token=14 text=client_1"}, "it follows the term 11, after 14"},
-		"the wrong one":              {[]string{"605", "605 follows client=2 name=a token=11 text=client_1"}, `it takes "client 1" for the leader with the term 11, which is client 2 (op 1, token 11)'s`},
-		"one that has not stood yet": {[]string{"5112", "5050 follows client=2 name=a token=20 text=client_1"}, "it follows client 1 (op 4, token 20) before that stood"},
+		"backwards": {[]string{"1660", "1720 follows client=1 name=a token=11 text=client_2"},
+			"client 1, 1.62s after the start: it follows the term 11, after 14"},
+		"backwards by way of nobody": {[]string{"1710 follows", "1640 follows client=1 name=a token=14 text=client_1"},
+			"it follows the term 11, after 14"},
+		"the wrong one": {[]string{"605", "605 follows client=2 name=a token=11 text=client_1"},
+			`it takes "client 1" for the leader with the term 11, which is client 2 (op 1, token 11)'s`},
+		"one that has not stood yet": {[]string{"5112", "5050 follows client=2 name=a token=20 text=client_1"},
+			"it follows client 1 (op 4, token 20) before that stood"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			wantViolations(t, check(change(t, led, test.change...)).Violations, Following, test.text)

@@ -44,7 +44,8 @@ func (x *examination) healing() {
 			x.report.Gone++
 			if v := c.Ends(t.id(), true, at); v != "" {
 				assumption, _ := x.faults.breaks(t.asked, e.At)
-				x.violated(e.At, Healing, assumption, fmt.Sprintf("%q: %v, %v after the start: %s: %s", t.name, t, x.since(e.At), v, e.Text))
+				x.violated(e.At, Healing, assumption,
+					fmt.Sprintf("%q: %v, %v after the start: %s: %s", t.name, t, x.since(e.At), v, e.Text))
 			}
 			delete(held[e.Client], t)
 		}

@@ -20,7 +20,8 @@ func TestHealing(t *testing.T) {
 		"young when one went":          {"1259 missed client=2 node=1", false, false},
 		"old when one went":            {"1260 missed client=2 node=1", true, false},
 		"it was stopped":               {"900 absent client=2 until=1700", false, false},
-		"a clock that was set":         {"1000 fault fault=forward node=1 breaks=clocks\n1800 healed fault=forward node=1", false, true},
+		"a clock that was set": {"1000 fault fault=forward node=1 breaks=clocks\n1800 healed fault=forward node=1",
+			false, true},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -47,7 +48,8 @@ func TestHealing(t *testing.T) {
 			}
 		})
 	}
-	h := script(t, "fenlock", good, "350 missed client=1 node=1", "360 missed client=2 node=1", "1790 missed client=1 node=2", majority)
+	h := script(t, "fenlock", good, "350 missed client=1 node=1", "360 missed client=2 node=1",
+		"1790 missed client=1 node=2", majority)
 	h.Header.Watched = true
 	if r := Check(h); r.Stood != 2 {
 		t.Errorf("%d locks stood, want client 1's first and second", r.Stood)

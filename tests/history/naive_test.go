@@ -215,6 +215,7 @@ func TestOperationsSayWhatTheNaiveOnesSay(t *testing.T) {
 		}
 	}
 	if legal < histories/10 || legal > histories*9/10 || unknown < histories/50 {
-		t.Errorf("of %d histories %d are legal, %d of them with something unknown: that shows little", histories, legal, unknown)
+		t.Errorf("of %d histories %d are legal, %d of them with something unknown: that shows little", histories, legal,
+			unknown)
 	}
 }

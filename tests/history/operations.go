@@ -86,7 +86,8 @@ func follower(t *tenure, later []*tenure) *tenure {
 // when it took effect, or whether, it did so before the end. To share the name just before one
 // leaves it lets no other client in.
 func (x *examination) downgrading(t *tenure, end porcupine.Operation, needed bool) porcupine.Operation {
-	op := porcupine.Operation{ClientId: t.client, Input: operation{downgrade, t.token, t.id()}, Call: t.shares, Return: x.end}
+	op := porcupine.Operation{ClientId: t.client, Input: operation{downgrade, t.token, t.id()}, Call: t.shares,
+		Return: x.end}
 	if needed {
 		// It may have ended before that was asked for.
 		op.Return, op.Call = end.Return, min(op.Call, end.Call)
@@ -114,7 +115,8 @@ func (x *examination) downgrading(t *tenure, end porcupine.Operation, needed boo
 // put it anywhere later. If there is no next one, nothing depends on it: it
 // is left out.
 func (x *examination) ending(t, next *tenure) (op porcupine.Operation, needed bool) {
-	op = porcupine.Operation{ClientId: t.client, Input: operation{release, t.token, t.id()}, Call: t.release, Return: t.released}
+	op = porcupine.Operation{ClientId: t.client, Input: operation{release, t.token, t.id()}, Call: t.release,
+		Return: t.released}
 	if !t.clean {
 		if next == nil {
 			return op, false
@@ -145,7 +147,8 @@ func (x *examination) porcupine(model porcupine.Model, timeout time.Duration) {
 		x.report.Operations += len(ops)
 		switch porcupine.CheckOperationsTimeout(model, ops, timeout) {
 		case porcupine.Unknown:
-			x.violated(x.end, Porcupine, "", fmt.Sprintf("porcupine timed out: %q has %d operations, and %v were not enough", name, len(ops), timeout))
+			x.violated(x.end, Porcupine, "",
+				fmt.Sprintf("porcupine timed out: %q has %d operations, and %v were not enough", name, len(ops), timeout))
 		case porcupine.Illegal:
 			at, text := x.explain(model, ops, timeout)
 			x.violated(at, Porcupine, x.tokensExcuse(at), fmt.Sprintf("%q: %s", name, text))
@@ -157,7 +160,8 @@ func (x *examination) porcupine(model porcupine.Model, timeout time.Duration) {
 // one that had to come next, because it returned, and could not.
 //
 // Porcupine's own account of that takes minutes for a large history.
-func (x *examination) explain(model porcupine.Model, ops []porcupine.Operation, timeout time.Duration) (at int64, text string) {
+func (x *examination) explain(model porcupine.Model, ops []porcupine.Operation, timeout time.Duration) (at int64,
+	text string) {
 	type progress struct {
 		state any
 		done  int

@@ -20,22 +20,33 @@ func TestMutexModelShared(t *testing.T) {
 		ops  []operation
 		last bool // whether the last is possible; all before are
 	}{
-		{"two of one token", []operation{is(acquireShared, 5, 1), is(acquireShared, 5, 2), is(leave, 5, 1), is(leave, 5, 2), is(acquire, 6, 3)}, true},
+		{"two of one token", []operation{is(acquireShared, 5, 1), is(acquireShared, 5, 2), is(leave, 5, 1), is(leave, 5, 2),
+			is(acquire, 6, 3)}, true},
 		{"of two tokens", []operation{is(acquireShared, 5, 1), is(acquireShared, 7, 2), is(leave, 5, 1)}, true},
 		{"a smaller one later", []operation{is(acquireShared, 5, 1), is(acquireShared, 4, 2)}, false},
 		{"a reader beside a writer", []operation{is(acquire, 5, 1), is(acquireShared, 6, 2)}, false},
-		{"a writer beside a reader", []operation{is(acquireShared, 5, 1), is(acquireShared, 5, 2), is(leave, 5, 1), is(acquire, 6, 3)}, false},
+		{"a writer beside a reader", []operation{is(acquireShared, 5, 1), is(acquireShared, 5, 2), is(leave, 5, 1),
+			is(acquire, 6, 3)}, false},
 		{"a reader with a writer's token", []operation{is(acquire, 5, 1), is(release, 5, 1), is(acquireShared, 5, 2)}, false},
 		{"a writer with a reader's token", []operation{is(acquireShared, 5, 1), is(leave, 5, 1), is(acquire, 5, 2)}, false},
-		{"somebody leaves twice", []operation{is(acquireShared, 5, 1), is(acquireShared, 5, 2), is(leave, 5, 1), is(leave, 5, 1)}, false},
-		{"a writer lets readers in", []operation{is(acquire, 5, 1), is(downgrade, 5, 1), is(acquireShared, 5, 2), is(leave, 5, 1), is(leave, 5, 2)}, true},
-		{"a writer that let readers in holds on", []operation{is(acquire, 5, 1), is(downgrade, 5, 1), is(acquire, 6, 2)}, false},
-		{"readers read in any order", []operation{is(acquireShared, 5, 1), is(acquireShared, 6, 2), is(look, 6, 2), is(look, 5, 1)}, true},
-		{"a write under a later reader", []operation{is(acquire, 5, 1), is(expire, 5, 1), is(acquireShared, 6, 2), is(look, 6, 2), is(use, 5, 1)}, false},
-		{"which is refused", []operation{is(acquire, 5, 1), is(expire, 5, 1), is(acquireShared, 6, 2), is(look, 6, 2), is(refuse, 5, 1)}, true},
-		{"a read after a later write", []operation{is(acquireShared, 5, 1), is(leave, 5, 1), is(acquire, 6, 2), is(use, 6, 2), is(look, 5, 1)}, false},
-		{"which is refused, too", []operation{is(acquireShared, 5, 1), is(leave, 5, 1), is(acquire, 6, 2), is(use, 6, 2), is(refuseLook, 5, 1)}, true},
-		{"a read that is refused for another read", []operation{is(acquireShared, 5, 1), is(acquireShared, 6, 2), is(look, 6, 2), is(refuseLook, 5, 1)}, false},
+		{"somebody leaves twice", []operation{is(acquireShared, 5, 1), is(acquireShared, 5, 2), is(leave, 5, 1),
+			is(leave, 5, 1)}, false},
+		{"a writer lets readers in", []operation{is(acquire, 5, 1), is(downgrade, 5, 1), is(acquireShared, 5, 2),
+			is(leave, 5, 1), is(leave, 5, 2)}, true},
+		{"a writer that let readers in holds on", []operation{is(acquire, 5, 1), is(downgrade, 5, 1), is(acquire, 6, 2)},
+			false},
+		{"readers read in any order", []operation{is(acquireShared, 5, 1), is(acquireShared, 6, 2), is(look, 6, 2),
+			is(look, 5, 1)}, true},
+		{"a write under a later reader",
+			[]operation{is(acquire, 5, 1), is(expire, 5, 1), is(acquireShared, 6, 2), is(look, 6, 2), is(use, 5, 1)}, false},
+		{"which is refused", []operation{is(acquire, 5, 1), is(expire, 5, 1), is(acquireShared, 6, 2), is(look, 6, 2),
+			is(refuse, 5, 1)}, true},
+		{"a read after a later write",
+			[]operation{is(acquireShared, 5, 1), is(leave, 5, 1), is(acquire, 6, 2), is(use, 6, 2), is(look, 5, 1)}, false},
+		{"which is refused, too", []operation{is(acquireShared, 5, 1), is(leave, 5, 1), is(acquire, 6, 2), is(use, 6, 2),
+			is(refuseLook, 5, 1)}, true},
+		{"a read that is refused for another read",
+			[]operation{is(acquireShared, 5, 1), is(acquireShared, 6, 2), is(look, 6, 2), is(refuseLook, 5, 1)}, false},
 	}
 	for _, test := range tests {
 		var m mutex
@@ -115,13 +126,18 @@ func TestEndings(t *testing.T) {
 		from, to int64
 	}{
 		{"a clean release", nil, "", operation{release, 10, 0}, 500, 520},
-		{"a clean release after a fault", nil, "450 fault fault=x breaks=y\n451 healed fault=x", operation{release, 10, 0}, 450, 520},
-		{"a fault before", nil, "1 fault fault=x\n2 fault fault=z breaks=y\n3 healed fault=z", operation{release, 11, 0}, 0, 0},
+		{"a clean release after a fault", nil, "450 fault fault=x breaks=y\n451 healed fault=x", operation{release, 10, 0},
+			450, 520},
+		{"a fault before", nil, "1 fault fault=x\n2 fault fault=z breaks=y\n3 healed fault=z", operation{release, 11, 0}, 0,
+			0},
 		{"a lost lock: until it ended", nil, "", operation{expire, 11, 0}, 1690, 1700},
-		{"a lost lock that said so early", []string{"1710", "1500 ended 2.1 text=lost"}, "", operation{expire, 11, 0}, 1500, 1700},
-		{"a lost lock after a fault", nil, "900 fault fault=x breaks=y\n901 healed fault=x", operation{expire, 11, 0}, 900, 1700},
+		{"a lost lock that said so early", []string{"1710", "1500 ended 2.1 text=lost"}, "", operation{expire, 11, 0}, 1500,
+			1700},
+		{"a lost lock after a fault", nil, "900 fault fault=x breaks=y\n901 healed fault=x", operation{expire, 11, 0}, 900,
+			1700},
 		{"a release that never returned", []string{"520", ""}, "", operation{expire, 10, 0}, 500, 510},
-		{"no release at all", []string{"500 release", "", "520", "", "310", "310 extended 1.1 until=505"}, "", operation{expire, 10, 0}, 505 + 585, 510 + 580},
+		{"no release at all", []string{"500 release", "", "520", "", "310", "310 extended 1.1 until=505"}, "",
+			operation{expire, 10, 0}, 505 + 585, 510 + 580},
 		{"the last one was lost", []string{"5160", "", "5170", ""}, "", operation{expire, 21, 0}, 0, 0},
 	}
 	for _, test := range tests {
@@ -148,7 +164,8 @@ func TestKilledClientLeavesItsAcquisitionOpen(t *testing.T) {
 	}
 	// Its token was used, so it took effect, by then, and ended at some time.
 	used := "800 refused 3.1 token=9"
-	stale := with(t, "200", "", "500 release", "", "520", "", "510", "", "530", "", "540", "", "550", "", "700", "", "1710", "", "1720", "", "1730", "",
+	stale := with(t, "200", "", "500 release", "", "520", "", "510", "", "530", "", "540", "", "550", "", "700", "",
+		"1710", "", "1720", "", "1730", "",
 		"310", "310 extended 1.1 until=590", "110", "110 acquired 1.1 token=10 until=590",
 		"1740", "1740 read 1.2 token=14 value=1", "1750", "1750 wrote 1.2 token=14 base=1 value=2")
 	tests := []struct {

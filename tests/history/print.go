@@ -37,7 +37,8 @@ func (r Report) String() string {
 	line("  %d client processes; acquisitions: %d done, %d failed, %d unknown; %d extensions",
 		r.Clients, r.Acquired, r.Failed, r.Unknown, r.Extended)
 	if r.Shared+r.Downgraded > 0 {
-		line("  shared: %d acquisitions, %d pairs at the same time, %d holders let others in", r.Shared, r.Beside, r.Downgraded)
+		line("  shared: %d acquisitions, %d pairs at the same time, %d holders let others in", r.Shared, r.Beside,
+			r.Downgraded)
 	}
 	if h.Locks == "lead" {
 		line("  followers saw %d changes of the leader", r.Followed)

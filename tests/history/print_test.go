@@ -25,7 +25,8 @@ func TestPrint(t *testing.T) {
 }
 
 func TestPrintOfWhatIsWrong(t *testing.T) {
-	bad := with(t, "500 release", "600 release 1.1", "520", "620 released 1.1", "540", "540 wrote 2.1 token=11 base=0 value=2")
+	bad := with(t, "500 release", "600 release 1.1", "520", "620 released 1.1", "540",
+		"540 wrote 2.1 token=11 base=0 value=2")
 	tests := []struct {
 		library string
 		events  string
@@ -50,7 +51,8 @@ func TestPrintOfWhatIsWrong(t *testing.T) {
 		}
 	}
 	got := Report{Violations: make([]Violation, most+3)}.String()
-	if !strings.Contains(got, "VIOLATIONS: 23\n") || !strings.HasSuffix(got, "    and 3 more\n") || strings.Count(got, "\n    : ") != most {
+	if !strings.Contains(got, "VIOLATIONS: 23\n") || !strings.HasSuffix(got, "    and 3 more\n") ||
+		strings.Count(got, "\n    : ") != most {
 		t.Errorf("got\n%s", got)
 	}
 }

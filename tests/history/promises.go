@@ -76,7 +76,9 @@ func (x *examination) resource() {
 				x.violated(e.At, Resource, "", fmt.Sprintf("%q: %v, %v after the start: %s", t.name, t, x.since(e.At), v))
 			}
 			if e.Value != last.value {
-				x.violated(e.At, Coherence, "", fmt.Sprintf("%q: %v, %v after the start, read %d, and the value was %d", t.name, t, x.since(e.At), e.Value, last.value))
+				x.violated(e.At, Coherence, "",
+					fmt.Sprintf("%q: %v, %v after the start, read %d, and the value was %d", t.name, t, x.since(e.At), e.Value,
+						last.value))
 			}
 			continue
 		}
@@ -112,14 +114,16 @@ func (x *examination) progress() {
 	alive := make(map[int]bool)
 	most := 0
 	for _, e := range x.Events {
-		other := e.Kind == Missed || e.Kind == Absent || e.Kind == Follows || e.Kind == ReadValue || e.Kind == Wrote || e.Kind == Refused
+		other := e.Kind == Missed || e.Kind == Absent || e.Kind == Follows || e.Kind == ReadValue || e.Kind == Wrote ||
+			e.Kind == Refused
 		if e.At >= x.quiet && e.Client > 0 && !other {
 			alive[e.Client] = true
 			most = max(most, e.Client)
 		}
 	}
 	if len(alive) < x.Header.Clients {
-		x.violated(x.quiet, Progress, "", fmt.Sprintf("of %d clients %d did anything after it was quiet", x.Header.Clients, len(alive)))
+		x.violated(x.quiet, Progress, "",
+			fmt.Sprintf("of %d clients %d did anything after it was quiet", x.Header.Clients, len(alive)))
 	}
 	for _, name := range x.Header.Names {
 		checker := check.NewProgress(most+1, x.progressBound(), time.Duration(x.quiet))
@@ -150,7 +154,8 @@ func (x *examination) leftovers() {
 		case e.Kind == Closed:
 			closed[e.Client] = true
 			if e.Value != 0 {
-				x.violated(e.At, Leftovers, "", fmt.Sprintf("client %d has %d goroutines left after it closed its Locker", e.Client, e.Value))
+				x.violated(e.At, Leftovers, "",
+					fmt.Sprintf("client %d has %d goroutines left after it closed its Locker", e.Client, e.Value))
 			}
 		}
 	}

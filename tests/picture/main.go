@@ -72,7 +72,8 @@ func record(t *testserver.Outside) (recording, error) {
 		s.MarkAdmitted(valkeynode.DefaultPrefix, fenlock.DefaultMaxTTL)
 		nodes = append(nodes, s.URL())
 	}
-	environment := append(os.Environ(), "PATH="+folder+":"+os.Getenv("PATH"), "FENLOCK_NODES="+strings.Join(nodes, ","), "TERM=dumb", "LC_ALL=C.UTF-8")
+	environment := append(os.Environ(), "PATH="+folder+":"+os.Getenv("PATH"), "FENLOCK_NODES="+strings.Join(nodes, ","),
+		"TERM=dumb", "LC_ALL=C.UTF-8")
 	var all []*terminal
 	for range 3 {
 		one, err := open(folder, environment)

@@ -45,7 +45,8 @@ func (r recording) svg() []byte {
 	y, n := 0.0, 0
 	for i, pane := range r.panes {
 		height := float64(titleBar + len(pane)*lineHeight + frame)
-		fmt.Fprintf(&body, `<rect x="0.5" y="%g" width="%g" height="%g" rx="6" fill="#151b23" stroke="#4b5661"/>`+"\n", y+0.5, width-1, height-1)
+		fmt.Fprintf(&body, `<rect x="0.5" y="%g" width="%g" height="%g" rx="6" fill="#151b23" stroke="#4b5661"/>`+"\n", y+0.5,
+			width-1, height-1)
 		fmt.Fprintf(&body, `<text class="title" x="%d" y="%g">terminal %d</text>`+"\n", frame, y+17, i+1)
 		for line, versions := range pane {
 			for k, v := range versions {
@@ -57,7 +58,8 @@ func (r recording) svg() []byte {
 					class += " typed"
 				}
 				fmt.Fprintf(&body, `<text class="m%d%s" x="%d" y="%g" textLength="%.0f">%s</text>`+"\n",
-					n, class, frame, y+titleBar+float64(line*lineHeight)+14, charWidth*float64(len([]rune(v.text))), marked(v.text, token))
+					n, class, frame, y+titleBar+float64(line*lineHeight)+14, charWidth*float64(len([]rune(v.text))),
+					marked(v.text, token))
 				fmt.Fprintf(&moves, "@keyframes k%[1]d { 0%% { visibility: hidden } %[2]s { visibility: visible } %[3]s { visibility: hidden } }\n.m%[1]d { animation: k%[1]d %.2[4]fs step-end infinite }\n",
 					n, r.share(v.at), r.share(to), r.lasts.Seconds())
 				n++
@@ -66,9 +68,11 @@ func (r recording) svg() []byte {
 		y += height + 8
 	}
 	var out bytes.Buffer
-	fmt.Fprintf(&out, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %g %g" width="%g" height="%g" role="img">`+"\n", width, y-8, width, y-8)
+	fmt.Fprintf(&out, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %g %g" width="%g" height="%g" role="img">`+
+		"\n", width, y-8, width, y-8)
 	out.WriteString("<title>A holder is killed, and the waiter gets the lock with a larger token</title>\n")
-	fmt.Fprintf(&out, "<style>%s@media (prefers-reduced-motion: no-preference) {\n%s}\n</style>\n%s</svg>\n", style, moves.String(), body.String())
+	fmt.Fprintf(&out, "<style>%s@media (prefers-reduced-motion: no-preference) {\n%s}\n</style>\n%s</svg>\n", style,
+		moves.String(), body.String())
 	return out.Bytes()
 }
 

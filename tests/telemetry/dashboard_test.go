@@ -178,7 +178,8 @@ func TestDashboard(t *testing.T) {
 	}
 	for _, v := range d.Templating.List {
 		text := fmt.Sprint(v.Query)
-		if v.Type == "query" && understood(strings.TrimSuffix(strings.TrimPrefix(filled(text[strings.Index(text, "label_values"):]), "label_values("), ")]")) != nil {
+		if v.Type == "query" && understood(strings.TrimSuffix(strings.TrimPrefix(filled(text[strings.Index(text,
+			"label_values"):]), "label_values("), ")]")) != nil {
 			t.Errorf("the variable %s asks for %s", v.Name, text)
 		}
 	}
@@ -192,7 +193,8 @@ func TestAlertsAskForWhatThereIs(t *testing.T) {
 	text, err := os.ReadFile("../../deploy/prometheus/fenlock.rules.yml")
 	must(t, err)
 	n := 0
-	for _, match := range regexp.MustCompile(`(?m)^ {8}expr: (?:\|\n((?: {10}.*\n)+)|(.*)\n)`).FindAllStringSubmatch(string(text), -1) {
+	for _, match := range regexp.MustCompile(
+		`(?m)^ {8}expr: (?:\|\n((?: {10}.*\n)+)|(.*)\n)`).FindAllStringSubmatch(string(text), -1) {
 		expr := match[1] + match[2]
 		n++
 		if strings.Contains(expr, "fenlock:") || strings.HasPrefix(expr, "up{") {
@@ -210,8 +212,10 @@ func TestAlertsAskForWhatThereIs(t *testing.T) {
 // What is broken in an expression is noticed.
 func TestBrokenExpressions(t *testing.T) {
 	for _, expr := range []string{
-		"fenlock_locks", "sum(fenlock_hold_duration_seconds)", "fenlock_held_count", "fenlock_lost_total_bucket", `fenlock_lost_total{fenlock_reason="lost"}`,
-		"sum by (fenlock_node_name) (fenlock_held)", "up", `sum by (fenlock_outcome) (rate(fenlock_acquire_duration_count[5m]))`,
+		"fenlock_locks", "sum(fenlock_hold_duration_seconds)", "fenlock_held_count", "fenlock_lost_total_bucket",
+		`fenlock_lost_total{fenlock_reason="lost"}`,
+		"sum by (fenlock_node_name) (fenlock_held)", "up",
+		`sum by (fenlock_outcome) (rate(fenlock_acquire_duration_count[5m]))`,
 	} {
 		if understood(expr) == nil {
 			t.Errorf("%s is understood", expr)

@@ -56,7 +56,8 @@ func Example() {
 	w := httptest.NewRecorder()
 	mux.ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 	for line := range strings.Lines(w.Body.String()) {
-		if strings.HasPrefix(line, "fenlock_acquire_duration_seconds_count") || strings.HasPrefix(line, "fenlock_guard_refused_total") {
+		if strings.HasPrefix(line, "fenlock_acquire_duration_seconds_count") ||
+			strings.HasPrefix(line, "fenlock_guard_refused_total") {
 			fmt.Print(line)
 		}
 	}

@@ -228,7 +228,8 @@ func TestCommandIsLikeTheLibrary(t *testing.T) {
 		}
 		names = append(names, name)
 		switch own := running[name]; {
-		case slices.Contains([]string{"fenlock_guard_refused_total", "fenlock_hold_duration_seconds", "fenlock_validity_left_seconds"}, name):
+		case slices.Contains([]string{"fenlock_guard_refused_total", "fenlock_hold_duration_seconds",
+			"fenlock_validity_left_seconds"}, name):
 			// It has no guard, and has not released its lock yet.
 		case own == nil:
 			t.Errorf("fenlock run has no %s", name)

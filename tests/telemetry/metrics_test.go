@@ -59,8 +59,10 @@ func TestAcquisitions(t *testing.T) {
 		m.wants(t, "fenlock.waiting", ": 0")
 		// It was there 10 round trips before the third, and has it two round trips after the
 		// release was called.
-		m.wants(t, "fenlock.wait.duration", "outcome=acquired: 1, 1.021s", "outcome=cancelled: 1, 1.01s", "outcome=held: 1, 1s")
-		m.wants(t, "fenlock.acquire.duration", "outcome=acquired: 2, 1.022s", "outcome=cancelled: 1, 1.01s", "outcome=held: 2, 1.001s")
+		m.wants(t, "fenlock.wait.duration", "outcome=acquired: 1, 1.021s", "outcome=cancelled: 1, 1.01s",
+			"outcome=held: 1, 1s")
+		m.wants(t, "fenlock.acquire.duration", "outcome=acquired: 2, 1.022s", "outcome=cancelled: 1, 1.01s",
+			"outcome=held: 2, 1.001s")
 
 		g[0].Crash()
 		g[1].Crash()
@@ -71,7 +73,8 @@ func TestAcquisitions(t *testing.T) {
 		if _, err := l.TryAcquire(t.Context(), "a"); !errors.Is(err, fenlock.ErrClosed) {
 			t.Error(err)
 		}
-		m.wants(t, "fenlock.acquire.duration", "outcome=acquired: 2, 1.022s", "outcome=cancelled: 1, 1.01s", "outcome=error: 1, 0s",
+		m.wants(t, "fenlock.acquire.duration", "outcome=acquired: 2, 1.022s", "outcome=cancelled: 1, 1.01s",
+			"outcome=error: 1, 0s",
 			"outcome=held: 2, 1.001s", "outcome=no_quorum: 1, 1ms")
 	})
 }
@@ -144,14 +147,16 @@ func TestNodes(t *testing.T) {
 		m.wants(t, "fenlock.node.admitted", "node.name=a: 1", "node.name=b: 0", "node.name=c: 1")
 		must(t, lock.Extend(t.Context())) // the first request of its kind says nothing about the node
 		m.wants(t, "fenlock.node.admitted", "node.name=a: 1", "node.name=b: 0", "node.name=c: 1")
-		if all := strings.Join(m.series(t, "fenlock.node.duration"), "\n"); !strings.Contains(all, "node.name=b operation=acquire outcome=unknown: 1, 1ms\n") {
+		if all := strings.Join(m.series(t, "fenlock.node.duration"), "\n"); !strings.Contains(all,
+			"node.name=b operation=acquire outcome=unknown: 1, 1ms\n") {
 			t.Errorf("requests:\n%s", all)
 		}
 		g[1].Restart()
 		time.Sleep(3 * time.Second) // the next one that is told of it, at the earliest
 		take(t, l, "c")
 		m.wants(t, "fenlock.node.admitted", "node.name=a: 1", "node.name=b: 0", "node.name=c: 1")
-		if all := strings.Join(m.series(t, "fenlock.node.duration"), "\n"); !strings.Contains(all, "node.name=b operation=acquire outcome=rejoining: 1, 1ms\n") {
+		if all := strings.Join(m.series(t, "fenlock.node.duration"), "\n"); !strings.Contains(all,
+			"node.name=b operation=acquire outcome=rejoining: 1, 1ms\n") {
 			t.Errorf("requests:\n%s", all)
 		}
 		time.Sleep(2 * time.Minute)
@@ -215,8 +220,11 @@ func TestInstruments(t *testing.T) {
 		synctest.Wait()
 		all := m.metrics(t)
 		for name, unit := range map[string]string{
-			"fenlock.acquire.duration": "s", "fenlock.hold.duration": "s", "fenlock.validity.left": "s", "fenlock.node.duration": "s",
-			"fenlock.held": "{lock}", "fenlock.waiting": "{waiter}", "fenlock.lost": "{lock}", "fenlock.node.admitted": "{node}", "fenlock.guard.refused": "{write}",
+			"fenlock.acquire.duration": "s", "fenlock.hold.duration": "s", "fenlock.validity.left": "s",
+			"fenlock.node.duration": "s",
+			"fenlock.held":          "{lock}", "fenlock.waiting": "{waiter}", "fenlock.lost": "{lock}",
+			"fenlock.node.admitted": "{node}",
+			"fenlock.guard.refused": "{write}",
 		} {
 			if got := all[name]; got.Unit != unit || !strings.HasSuffix(got.Description, ".") {
 				t.Errorf("%s has the unit %q and the description %q", name, got.Unit, got.Description)
@@ -229,7 +237,8 @@ func TestInstruments(t *testing.T) {
 				t.Errorf("%s has the bounds %v", name, h.DataPoints[0].Bounds)
 			}
 		}
-		for name, monotonic := range map[string]bool{"fenlock.held": false, "fenlock.waiting": false, "fenlock.lost": true, "fenlock.guard.refused": true} {
+		for name, monotonic := range map[string]bool{"fenlock.held": false, "fenlock.waiting": false, "fenlock.lost": true,
+			"fenlock.guard.refused": true} {
 			if sum, ok := all[name].Data.(metricdata.Sum[int64]); !ok || sum.IsMonotonic != monotonic {
 				t.Errorf("%s is %+v", name, all[name].Data)
 			}

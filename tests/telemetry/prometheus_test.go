@@ -47,7 +47,8 @@ func observe(t *testing.T, jobs map[string]string) monitor {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	p, err := testserver.Launch(ctx, t, folder, path, []string{
-		"--config.file=" + filepath.Join(folder, "prometheus.yml"), "--storage.tsdb.path=" + filepath.Join(folder, "data"), "--web.listen-address=" + m.address,
+		"--config.file=" + filepath.Join(folder, "prometheus.yml"), "--storage.tsdb.path=" + filepath.Join(folder, "data"),
+		"--web.listen-address=" + m.address,
 	}, func() error { return m.get("/-/ready", nil, nil) })
 	t.Cleanup(p.Kill)
 	if err != nil {
@@ -190,7 +191,8 @@ func TestPrometheus(t *testing.T) {
 
 	group[0].Kill()
 	// Nodes are called as their URLs, which have no password here.
-	fires("FenlockNodeDown of "+urls[0]+"fenlock-group", "FenlockNodeNotVoting of "+urls[0], "FenlockMajorityAtRisk of job", "FenlockMajorityAtRisk of fenlock-group", "FenlockMajorityAtRisk of orders")
+	fires("FenlockNodeDown of "+urls[0]+"fenlock-group", "FenlockNodeNotVoting of "+urls[0],
+		"FenlockMajorityAtRisk of job", "FenlockMajorityAtRisk of fenlock-group", "FenlockMajorityAtRisk of orders")
 	stop()
 	lock := take(t, l, "lost")
 	group[1].Kill()

@@ -178,7 +178,8 @@ func TestGuardsInSpans(t *testing.T) {
 	}
 	refuse()
 	refuse(fenlockotel.WithoutNamesInSpans())
-	for i, want := range []string{"fenlock.lock.token=6 fenlock.guard.newest_token=7 fenlock.guard.resource=orders", "fenlock.lock.token=6 fenlock.guard.newest_token=7"} {
+	for i, want := range []string{"fenlock.lock.token=6 fenlock.guard.newest_token=7 fenlock.guard.resource=orders",
+		"fenlock.lock.token=6 fenlock.guard.newest_token=7"} {
 		events := r.Ended()[i].Events()
 		if len(events) != 1 || events[0].Name != "fenlock guard refused" {
 			t.Fatalf("events %v", events)

@@ -26,7 +26,8 @@ func check(root string) (problems []string, packages int, err error) {
 			return err
 		}
 		name := entry.Name()
-		if name == "internal" || name == "testdata" || name == "node_modules" || name == "bin" || folder != "." && strings.HasPrefix(name, ".") || slices.Contains(notPublic, folder) {
+		if name == "internal" || name == "testdata" || name == "node_modules" || name == "bin" ||
+			folder != "." && strings.HasPrefix(name, ".") || slices.Contains(notPublic, folder) {
 			return fs.SkipDir
 		}
 		p, err := gopkg.Read(root, filepath.ToSlash(folder))

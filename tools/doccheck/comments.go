@@ -7,13 +7,12 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
-	"maps"
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/fenlock/fenlock/tools/internal/docs"
 )
@@ -21,15 +20,14 @@ import (
 // mostWideCode is of a line of Go. A comment that has a line to itself has the width of text.
 const mostWideCode = 120
 
-// goFile is what is wrong with the English of one Go file, and with the width of its code.
-type goFile struct{ english, wide []string }
+// mostText is of a string. A longer one stays in a piece, however wide its line is, so that those
+// who have read it find it.
+const mostText = 80
 
 // checkComments checks the English of all Go files. It reads comments, and the strings of what is
-// no test, which users see as errors and help. A folder of a list in which nothing is wrong is a
-// problem, too.
+// no test, which users see as errors and help.
 func (c *checker) checkComments() error {
-	english, wide := newExempt("notYetGo", notYetGo), newExempt("notYetNarrow", notYetNarrow)
-	err := filepath.WalkDir(c.root, func(p string, entry fs.DirEntry, err error) error {
+	return filepath.WalkDir(c.root, func(p string, entry fs.DirEntry, err error) error {
 		name := entry.Name()
 		switch {
 		case err != nil:
@@ -49,57 +47,20 @@ func (c *checker) checkComments() error {
 		}
 		file = filepath.ToSlash(file)
 		found, err := c.checkFile(file, source)
-		c.problems = append(c.problems, english.rest(path.Dir(file), found.english)...)
-		c.problems = append(c.problems, wide.rest(path.Dir(file), found.wide)...)
+		c.problems = append(c.problems, found...)
 		return err
 	})
-	c.problems = append(c.problems, english.needless()...)
-	c.problems = append(c.problems, wide.needless()...)
-	return err
-}
-
-// exempt is a list of folders with how many problems each has.
-type exempt struct {
-	list  string
-	found map[string]int
-}
-
-func newExempt(list string, folders []string) *exempt {
-	e := &exempt{list, make(map[string]int)}
-	for _, folder := range folders {
-		e.found[folder] = 0
-	}
-	return e
-}
-
-// rest returns the problems of a folder, if it is not in the list.
-func (e *exempt) rest(folder string, problems []string) []string {
-	if _, listed := e.found[folder]; !listed {
-		return problems
-	}
-	e.found[folder] += len(problems)
-	return nil
-}
-
-// needless names the folders that have no problem.
-func (e *exempt) needless() (all []string) {
-	for _, folder := range slices.Sorted(maps.Keys(e.found)) {
-		if e.found[folder] == 0 {
-			all = append(all, fmt.Sprintf("notyet.go: nothing is wrong in %s: remove it from %s", folder, e.list))
-		}
-	}
-	return all
 }
 
 // checkFile returns what is wrong with the English of one Go file, and with the width of its lines.
-func (c *checker) checkFile(name string, source []byte) (found goFile, err error) {
+func (c *checker) checkFile(name string, source []byte) (problems []string, err error) {
 	files := token.NewFileSet()
 	file, err := parser.ParseFile(files, name, source, parser.ParseComments|parser.SkipObjectResolution)
 	if err != nil || ast.IsGenerated(file) {
-		return goFile{}, err
+		return nil, err
 	}
 	wrong := func(line int, format string, a ...any) {
-		found.english = append(found.english, fmt.Sprintf("%s:%d: %s", name, line, fmt.Sprintf(format, a...)))
+		problems = append(problems, fmt.Sprintf("%s:%d: %s", name, line, fmt.Sprintf(format, a...)))
 	}
 	fixed := make(map[int]bool) // lines whose text is not ours to break: of raw strings, and what an example prints
 	fix := func(n ast.Node) {
@@ -113,13 +74,14 @@ func (c *checker) checkFile(name string, source []byte) (found goFile, err error
 			return true
 		}
 		line := files.Position(literal.Pos()).Line
-		if line < files.Position(literal.End()).Line {
+		if line < files.Position(literal.End()).Line || utf8.RuneCountInString(literal.Value) > mostText {
 			fix(literal)
 		}
 		// A word by itself is a name, as of a user of the system. prose.go
 		// has the phrases themselves.
 		text, err := strconv.Unquote(literal.Value)
-		if err == nil && strings.Contains(text, " ") && !strings.HasSuffix(name, "_test.go") && path.Base(name) != "prose.go" {
+		if err == nil && strings.Contains(text, " ") && !strings.HasSuffix(name, "_test.go") &&
+			path.Base(name) != "prose.go" {
 			for _, sentence := range docs.Sentences(text) {
 				for _, said := range phrasesIn(sentence) {
 					wrong(line, "%q\n\t%s", sentence, said)
@@ -146,7 +108,7 @@ func (c *checker) checkFile(name string, source []byte) (found goFile, err error
 		case fixed[i+1]:
 		case !strings.HasPrefix(text, "//"):
 			if width > mostWideCode {
-				found.wide = append(found.wide, fmt.Sprintf("%s:%d: the line has more than %d characters", name, i+1, mostWideCode))
+				wrong(i+1, "the line has more than %d characters", mostWideCode)
 			}
 		case strings.HasPrefix(text, "// ") && !strings.Contains(text, "://"): // no directive, table or address
 			if width > mostWide {
@@ -154,7 +116,7 @@ func (c *checker) checkFile(name string, source []byte) (found goFile, err error
 			}
 		}
 	}
-	return found, nil
+	return problems, nil
 }
 
 // sentencesOf returns the sentences of a comment, without its code.

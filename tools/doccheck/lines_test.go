@@ -52,7 +52,8 @@ func TestCommandLines(t *testing.T) {
 		c := &checker{root: "../.."}
 		c.checkLines(docs.Parse("x.md", []byte(test.text)), l)
 		said := strings.Join(c.problems, "\n")
-		if said == "" && test.complaint != "" || said != "" && test.complaint == "" || !strings.Contains(said, test.complaint) {
+		if said == "" && test.complaint != "" || said != "" && test.complaint == "" ||
+			!strings.Contains(said, test.complaint) {
 			t.Errorf("%s\n\tgot:  %s\n\twant: %s", test.text, said, test.complaint)
 		}
 	}
@@ -73,7 +74,8 @@ func TestLinks(t *testing.T) {
 		c := &checker{root: "../..", found: map[string]*docs.Document{d.Path: d, other.Path: other}}
 		c.checkLinks(d)
 		said := strings.Join(c.problems, "\n")
-		if said == "" && test.complaint != "" || said != "" && test.complaint == "" || !strings.Contains(said, test.complaint) {
+		if said == "" && test.complaint != "" || said != "" && test.complaint == "" ||
+			!strings.Contains(said, test.complaint) {
 			t.Errorf("%s\n\tgot:  %s\n\twant: %s", test.text, said, test.complaint)
 		}
 	}

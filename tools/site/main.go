@@ -15,7 +15,8 @@ import (
 func main() {
 	root := flag.String("root", ".", "the repository's folder")
 	out := flag.String("out", "", "write the site into this folder, which is emptied first")
-	repository := flag.String("repository", "https://github.com/fenlock/fenlock", "where links to source files lead, in the form of GitHub")
+	repository := flag.String("repository", "https://github.com/fenlock/fenlock",
+		"where links to source files lead, in the form of GitHub")
 	llms := flag.String("llms", "", "write llms.txt to this file")
 	flag.Parse()
 	if flag.NArg() > 0 || *out == "" && *llms == "" {

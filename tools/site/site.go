@@ -43,8 +43,10 @@ func load(root, repository string) (*site, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &site{root: root, repository: strings.TrimSuffix(repository, "/"), sections: sections, titles: make(map[string]string)}
-	all := []docs.Chapter{{Path: docs.Contents, Title: "All documents", About: "all documents of fenlock, in the order in which to read"}}
+	s := &site{root: root, repository: strings.TrimSuffix(repository, "/"), sections: sections,
+		titles: make(map[string]string)}
+	all := []docs.Chapter{{Path: docs.Contents, Title: "All documents",
+		About: "all documents of fenlock, in the order in which to read"}}
 	for _, section := range sections {
 		all = append(all, section.Chapters...)
 	}

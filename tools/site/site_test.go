@@ -129,7 +129,8 @@ func TestEveryLinkLeadsSomewhere(t *testing.T) {
 	if pages < 20 || links < 500 || within < 100 {
 		t.Errorf("only %d pages, %d links, %d anchors: the test does not see them", pages, links, within)
 	}
-	for _, name := range []string{"index.html", "docs/index.html", "search/search_index.json", "llms.txt", "docs/command.md"} {
+	for _, name := range []string{"index.html", "docs/index.html", "search/search_index.json", "llms.txt",
+		"docs/command.md"} {
 		if files[name] == "" {
 			t.Errorf("there is no %s", name)
 		}
@@ -156,7 +157,8 @@ var (
 // seen is what a reader sees: the words, and how many there are of what they are in.
 func seen(page string) (string, map[string]int) {
 	counts := make(map[string]int)
-	for _, element := range []string{"a", "blockquote", "code", "em", "h1", "h2", "h3", "h4", "img", "li", "ol", "pre", "strong", "table", "td", "th", "ul"} {
+	for _, element := range []string{"a", "blockquote", "code", "em", "h1", "h2", "h3", "h4", "img", "li", "ol", "pre",
+		"strong", "table", "td", "th", "ul"} {
 		counts[element] = len(regexp.MustCompile("<"+element+"[ >]").FindAllString(page, -1))
 	}
 	text := html.UnescapeString(tag.ReplaceAllString(page, ""))
@@ -184,7 +186,8 @@ func TestPagesAreAsOnGitHub(t *testing.T) {
 		}
 		// Links that are named by a file get its title.
 		want, wants := seen(named.ReplaceAllString(rendered.String(), "<a >"))
-		got, gots := seen(named.ReplaceAllString(strings.ReplaceAll(mark.ReplaceAllString(m[1], ""), "<p>"+diagram+"</p>", ""), "<a >"))
+		got, gots := seen(named.ReplaceAllString(strings.ReplaceAll(mark.ReplaceAllString(m[1], ""), "<p>"+diagram+"</p>",
+			""), "<a >"))
 		if !maps.Equal(wants, gots) {
 			t.Errorf("%s has %v, and on GitHub %v", name, gots, wants)
 		}

@@ -46,7 +46,8 @@ func openPage(p command.Page) (address string, serve func(context.Context) error
 	return ui.URL(listener.Addr(), host, printed), func(ctx context.Context) error {
 		defer group.Close()
 		return ui.Serve(ctx, listener, ui.Config{
-			Source: group, Prefix: p.Prefix, History: p.History, Token: p.Token, AllowRelease: p.AllowRelease, Hosts: p.Hosts, Log: p.Log,
+			Source: group, Prefix: p.Prefix, History: p.History, Token: p.Token, AllowRelease: p.AllowRelease, Hosts: p.Hosts,
+			Log: p.Log,
 		})
 	}, nil
 }

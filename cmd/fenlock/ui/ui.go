@@ -71,7 +71,9 @@ func New(c Config) (*Handler, error) {
 	case c.Guarded && c.Token != "":
 		return nil, invalid("Guarded and Token exclude each other")
 	case !c.Guarded && len(c.Token) < minToken:
-		return nil, invalid(fmt.Sprintf("Token has %d bytes, at least %d are needed; or say that the program protects the page (Guarded)", len(c.Token), minToken))
+		return nil, invalid(fmt.Sprintf(
+			"Token has %d bytes, at least %d are needed; or say that the program protects the page (Guarded)", len(c.Token),
+			minToken))
 	case c.History < 0:
 		return nil, invalid(fmt.Sprintf("History is %v", c.History))
 	}
@@ -80,7 +82,8 @@ func New(c Config) (*Handler, error) {
 		return nil, err
 	}
 	page := ui.NewHandler(ui.Config{
-		Source: group, Prefix: c.Prefix, History: c.History, Token: c.Token, AllowRelease: c.AllowRelease, Hosts: c.Hosts, Log: c.Log,
+		Source: group, Prefix: c.Prefix, History: c.History, Token: c.Token, AllowRelease: c.AllowRelease, Hosts: c.Hosts,
+		Log: c.Log,
 	})
 	return &Handler{page: page, group: group}, nil
 }

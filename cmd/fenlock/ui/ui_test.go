@@ -20,7 +20,8 @@ const token = "0123456789abcdef"
 
 func locker(t *testing.T) *fenlock.Locker {
 	t.Helper()
-	l, err := fenlock.New(fenlock.Config{Nodes: []fenlock.Node{memnode.New("a"), memnode.New("b"), memnode.New("c")}, Label: "<b>web-1</b>"})
+	l, err := fenlock.New(fenlock.Config{Nodes: []fenlock.Node{memnode.New("a"), memnode.New("b"), memnode.New("c")},
+		Label: "<b>web-1</b>"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +54,8 @@ func TestMounted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := ui.New(ui.Config{Nodes: l.Nodes(), Token: token, AllowRelease: true, Hosts: []string{"ops.example.com"}, History: time.Hour})
+	h, err := ui.New(ui.Config{Nodes: l.Nodes(), Token: token, AllowRelease: true, Hosts: []string{"ops.example.com"},
+		History: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,12 +112,14 @@ func TestMounted(t *testing.T) {
 	}
 	cookie, _, _ = strings.Cut(cookie, ";")
 	for host, want := range map[string]int{"ops.example.com": 200, "127.0.0.1": 200, "rebound.example": 403} {
-		if resp, text := ask("GET", "/locks/", "", "Cookie", cookie, "Host", host); resp.StatusCode != want || strings.Contains(text, "&lt;i&gt;orders") != (want == 200) {
+		if resp, text := ask("GET", "/locks/", "", "Cookie", cookie, "Host", host); resp.StatusCode != want ||
+			strings.Contains(text, "&lt;i&gt;orders") != (want == 200) {
 			t.Errorf("asked for as %s: %d", host, resp.StatusCode)
 		}
 	}
 	resp, text := ask("GET", "/locks/break?name="+name, "", "Cookie", cookie)
-	if resp.Header.Get("Content-Security-Policy") == "" || resp.Header.Get("X-Frame-Options") != "DENY" || strings.Contains(text, "<i>") || strings.Contains(text, "<b>web") {
+	if resp.Header.Get("Content-Security-Policy") == "" || resp.Header.Get("X-Frame-Options") != "DENY" ||
+		strings.Contains(text, "<i>") || strings.Contains(text, "<b>web") {
 		t.Errorf("%v\n%s", resp.Header, text)
 	}
 	_, after, _ := strings.Cut(text, `name="seen" value="`)
@@ -129,7 +133,8 @@ func TestMounted(t *testing.T) {
 	if lock.Context().Err() != nil {
 		t.Fatal("the lock was broken by another site")
 	}
-	if resp, text := ask("POST", "/locks/break", form, "Cookie", cookie, "Sec-Fetch-Site", "same-origin"); resp.StatusCode != 200 || !strings.Contains(text, "is broken") {
+	if resp, text := ask("POST", "/locks/break", form, "Cookie", cookie, "Sec-Fetch-Site",
+		"same-origin"); resp.StatusCode != 200 || !strings.Contains(text, "is broken") {
 		t.Errorf("%d\n%s", resp.StatusCode, text)
 	}
 }
@@ -141,7 +146,10 @@ func TestStreamOfAMountedPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.ServeHTTP(wrapped{w}, r) }))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
+		r *http.Request) {
+		h.ServeHTTP(wrapped{w}, r)
+	}))
 	defer server.Close()
 	resp, err := http.Get(server.URL + "/events")
 	if err != nil {

@@ -55,7 +55,8 @@ func start(out *testserver.Outside) (*server, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	// For this machine only, for a minute: no passwords.
-	p, err := testserver.Launch(ctx, out, s.folder, path, []string{conf, "--aclfile", "", "--port", s.port, "--dir", s.folder, "--maxmemory", "0"},
+	p, err := testserver.Launch(ctx, out, s.folder, path,
+		[]string{conf, "--aclfile", "", "--port", s.port, "--dir", s.folder, "--maxmemory", "0"},
 		func() error { _, err := s.info("used_memory"); return err })
 	out.Cleanup(p.Kill)
 	return s, err
@@ -164,7 +165,8 @@ func measure(out *testserver.Outside, locks, waiters, cycles int, held time.Dura
 		return fmt.Errorf("%d keys for %d locks: this machine is too slow to hold so many (%v)", keys, locks, err)
 	}
 	fmt.Printf("%d locks held by one process, names of 32 bytes, TTL 10 s: %.0f bytes a lock, %.1f %% of a core, %.1f kB of file a second\n",
-		locks, (full.memory-empty.memory)/float64(locks), 100*(later.cpu-full.cpu)/(held.Seconds()+1), (later.file-full.file)/(held.Seconds()+1)/1000)
+		locks, (full.memory-empty.memory)/float64(locks), 100*(later.cpu-full.cpu)/(held.Seconds()+1),
+		(later.file-full.file)/(held.Seconds()+1)/1000)
 	fmt.Printf("connections of one process: %.0f\n", full.clients-1) // valkey-cli has one
 
 	var wg sync.WaitGroup

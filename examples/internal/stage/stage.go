@@ -74,7 +74,8 @@ func inFolder(play func() error) (err error) {
 // Locker returns a process's locks: on the servers in FENLOCK_NODES, separated by commas, or, if
 // there are none, in a file in Folder. A program that exits need not close it.
 func Locker(label string) (*fenlock.Locker, error) {
-	config := fenlock.Config{TTL: TTL, NodeTimeout: TTL / 4, Label: label} // a file needs none: on a busy machine its answer may come late
+	// a file needs none: on a busy machine its answer may come late
+	config := fenlock.Config{TTL: TTL, NodeTimeout: TTL / 4, Label: label}
 	urls := "file://" + filepath.Join(Folder, "locks")
 	if given := os.Getenv("FENLOCK_NODES"); given != "" {
 		urls = given

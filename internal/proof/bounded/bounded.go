@@ -33,8 +33,10 @@ func at(s *model.Symbol, args []string) cell { return cell{s.Name, strings.Join(
 
 // Find looks for a run. The steps are the actions with their elements. The answer is not Sat where
 // there is no such run, or none was found in time.
-func Find(ctx context.Context, s *solver.Solver, run *model.Run, limits solver.Limits) (solver.Answer, []string, error) {
-	x := &search{circuit: newCircuit(), in: run.In, fixed: map[cell]bit{}, terms: map[cell]term{}, rels: map[cell]bit{}, funs: map[cell]term{}}
+func Find(ctx context.Context, s *solver.Solver, run *model.Run, limits solver.Limits) (solver.Answer, []string,
+	error) {
+	x := &search{circuit: newCircuit(), in: run.In, fixed: map[cell]bit{}, terms: map[cell]term{}, rels: map[cell]bit{},
+		funs: map[cell]term{}}
 	x.begin()
 	type choice struct {
 		bit bit
@@ -114,7 +116,8 @@ func (x *search) begin() {
 		if f.Op == model.OpForall {
 			vars, body = f.Vars, f.Args[0]
 		}
-		if body.Op != model.OpEqual || body.Sort != model.Bool || body.Args[0].Op != model.OpApply || body.Args[0].Sort != model.Bool || body.Args[0].Symbol.Fixed {
+		if body.Op != model.OpEqual || body.Sort != model.Bool || body.Args[0].Op != model.OpApply ||
+			body.Args[0].Sort != model.Bool || body.Args[0].Symbol.Fixed {
 			continue
 		}
 		for _, e := range x.envs(vars, env{}) {

@@ -79,7 +79,8 @@ func (p *parser) effect(f *Form, sc *scope) []*Update {
 		if len(rest) != 1 {
 			fail(f.Pos, "(%s ...) needs two parts", head)
 		}
-		return []*Update{p.cut(f, head, c, c.Reached, target.List[1:], rest[0], sc), p.cut(f, head, c, c.Passed, target.List[1:], rest[0], sc)}
+		return []*Update{p.cut(f, head, c, c.Reached, target.List[1:], rest[0], sc),
+			p.cut(f, head, c, c.Passed, target.List[1:], rest[0], sc)}
 	}
 	fail(f.Pos, "%q is no effect", head)
 	return nil
@@ -96,7 +97,8 @@ func (p *parser) place(f *Form, args []*Form, sorts []*Sort, sc *scope) (vars []
 		v := Var{"!" + itoa(i), sorts[i]}
 		if star, is := strings.CutPrefix(x.Word, "*"); is {
 			if star != "" {
-				if s := p.variable(star); s != sorts[i] || sc.find(star) != nil || slices.ContainsFunc(vars, func(v Var) bool { return v.Name == star }) {
+				if s := p.variable(star); s != sorts[i] || sc.find(star) != nil ||
+					slices.ContainsFunc(vars, func(v Var) bool { return v.Name == star }) {
 					fail(x.Pos, "%s is no new variable of the sort %s", x, sorts[i].Name)
 				}
 				v.Name = star
@@ -106,7 +108,8 @@ func (p *parser) place(f *Form, args []*Form, sorts []*Sort, sc *scope) (vars []
 			continue
 		}
 		vars = append(vars, v)
-		at = append(at, &Expr{Pos: x.Pos, Op: OpEqual, Sort: Bool, Args: []*Expr{variable(x.Pos, v), p.expr(x, sc, sorts[i].Name)}})
+		at = append(at, &Expr{Pos: x.Pos, Op: OpEqual, Sort: Bool,
+			Args: []*Expr{variable(x.Pos, v), p.expr(x, sc, sorts[i].Name)}})
 	}
 	return vars, at, in
 }
@@ -129,7 +132,8 @@ func (p *parser) point(f *Form, head string, s *Symbol, args, rest []*Form, sc *
 	}
 	u := &Update{Pos: f.Pos, Symbol: s, Vars: vars}
 	if head == "let" {
-		u.Value = &Expr{Pos: f.Pos, Op: OpIte, Sort: s.Result, Args: []*Expr{formula(f.Pos, OpAnd, at...), p.expr(rest[0], in, s.Result), before}}
+		u.Value = &Expr{Pos: f.Pos, Op: OpIte, Sort: s.Result,
+			Args: []*Expr{formula(f.Pos, OpAnd, at...), p.expr(rest[0], in, s.Result), before}}
 		return u
 	}
 	if len(rest) == 1 {
@@ -159,7 +163,8 @@ func (p *parser) cut(f *Form, head string, c *Cut, s *Symbol, args []*Form, by *
 		number, le := p.expr(by, in, x.Sort.Name), x.Sort.Order
 		value = &Expr{Pos: f.Pos, Op: OpApply, Symbol: le, Sort: Bool, Args: []*Expr{variable(f.Pos, x), number}}
 		if s == c.Passed {
-			value = formula(f.Pos, OpNot, &Expr{Pos: f.Pos, Op: OpApply, Symbol: le, Sort: Bool, Args: []*Expr{number, variable(f.Pos, x)}})
+			value = formula(f.Pos, OpNot, &Expr{Pos: f.Pos, Op: OpApply, Symbol: le, Sort: Bool,
+				Args: []*Expr{number, variable(f.Pos, x)}})
 		}
 	} else {
 		other := p.cuts[by.Head()]
@@ -182,5 +187,6 @@ func (p *parser) cut(f *Form, head string, c *Cut, s *Symbol, args []*Form, by *
 	if head == "raise" || head == "join" {
 		value = formula(f.Pos, OpOr, before, value)
 	}
-	return &Update{Pos: f.Pos, Symbol: s, Vars: vars, Value: formula(f.Pos, OpIte, formula(f.Pos, OpAnd, at...), value, before)}
+	return &Update{Pos: f.Pos, Symbol: s, Vars: vars,
+		Value: formula(f.Pos, OpIte, formula(f.Pos, OpAnd, at...), value, before)}
 }

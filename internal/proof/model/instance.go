@@ -16,7 +16,8 @@ type Instance struct {
 
 // NewInstance returns the instance with that many elements of each sort that is no family.
 func NewInstance(m *Model, sizes map[string]int) (*Instance, error) {
-	in := &Instance{Model: m, Elements: map[string][]string{}, members: map[string]map[string][]string{}, sortOf: map[string]*Sort{}}
+	in := &Instance{Model: m, Elements: map[string][]string{}, members: map[string]map[string][]string{},
+		sortOf: map[string]*Sort{}}
 	for _, s := range m.Sorts {
 		n := sizes[s.Name]
 		if s.Member != nil {

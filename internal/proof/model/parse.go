@@ -47,7 +47,8 @@ func recovered(said any) error {
 }
 
 func newParser(file string) *parser {
-	p := &parser{m: &Model{File: file}, letters: map[string]*Sort{}, cuts: map[string]*Cut{}, defs: map[string]*definition{}, names: map[string]Pos{}}
+	p := &parser{m: &Model{File: file}, letters: map[string]*Sort{}, cuts: map[string]*Cut{},
+		defs: map[string]*definition{}, names: map[string]Pos{}}
 	p.m.p = p
 	return p
 }

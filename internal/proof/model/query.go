@@ -79,8 +79,10 @@ func (m *Model) declare(b *strings.Builder) {
 		if s.Order == nil {
 			continue
 		}
-		for _, f := range []string{"(LE a a)", "(=> (and (LE a b) (LE b a)) (= a b))", "(=> (and (LE a b) (LE b c)) (LE a c))", "(or (LE a b) (LE b a))", "(LE " + s.Least.Name + " a)"} {
-			fmt.Fprintf(b, "(assert (forall ((a %[1]s) (b %[1]s) (c %[1]s)) %[2]s))\n", s.Name, strings.ReplaceAll(f, "LE", s.Order.Name))
+		for _, f := range []string{"(LE a a)", "(=> (and (LE a b) (LE b a)) (= a b))",
+			"(=> (and (LE a b) (LE b c)) (LE a c))", "(or (LE a b) (LE b a))", "(LE " + s.Least.Name + " a)"} {
+			fmt.Fprintf(b, "(assert (forall ((a %[1]s) (b %[1]s) (c %[1]s)) %[2]s))\n", s.Name,
+				strings.ReplaceAll(f, "LE", s.Order.Name))
 		}
 	}
 	for _, n := range m.Axioms {
@@ -96,7 +98,8 @@ func binding(vars []Var) string {
 	return strings.Join(out, " ")
 }
 
-var operators = map[Op]string{OpNot: "not", OpAnd: "and", OpOr: "or", OpImply: "=>", OpEqual: "=", OpIte: "ite", OpTrue: "true", OpFalse: "false"}
+var operators = map[Op]string{OpNot: "not", OpAnd: "and", OpOr: "or", OpImply: "=>", OpEqual: "=", OpIte: "ite",
+	OpTrue: "true", OpFalse: "false"}
 
 // text returns an expression for a solver, with a plus sign behind each symbol that has changed.
 func text(e *Expr, changed map[string]bool) string {

@@ -93,7 +93,8 @@ func (m *Model) run(f *Form, sizes map[string]int) *Run {
 			fail(part.Pos, "%s is no part of a run", part)
 		}
 	}
-	if r.Broken != (len(changes) > 0) || r.Broken != (parts["breaks"] != nil) || r.Broken != (parts["reach"] == nil) || parts["steps"] == nil {
+	if r.Broken != (len(changes) > 0) || r.Broken != (parts["breaks"] != nil) || r.Broken != (parts["reach"] == nil) ||
+		parts["steps"] == nil {
 		fail(f.Pos, "a run has steps and reach; a broken rule has replace or action, steps and breaks")
 	}
 	if r.Broken {

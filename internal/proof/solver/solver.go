@@ -79,7 +79,8 @@ type Limits struct {
 // Ask asks several questions that have something in common, in one process. It gives each answer to
 // heard, in the order of the questions; false ends the process. A question without an answer is an
 // error.
-func (s *Solver) Ask(ctx context.Context, given string, questions []string, limits Limits, heard func(i int, a Answer) bool) error {
+func (s *Solver) Ask(ctx context.Context, given string, questions []string, limits Limits,
+	heard func(i int, a Answer) bool) error {
 	var b strings.Builder
 	s.head(&b, limits)
 	b.WriteString(given)
@@ -119,7 +120,8 @@ var pair = regexp.MustCompile(`\(([A-Za-z0-9!]+) (true|false)\)`)
 
 // Values asks one question without quantifiers, and returns which of the named truths hold, if the
 // answer is Sat.
-func (s *Solver) Values(ctx context.Context, question string, names []string, limits Limits) (Answer, map[string]bool, error) {
+func (s *Solver) Values(ctx context.Context, question string, names []string, limits Limits) (Answer, map[string]bool,
+	error) {
 	var b strings.Builder
 	b.WriteString("(set-option :produce-models true)\n")
 	s.head(&b, limits)
@@ -158,7 +160,8 @@ func (s *Solver) Values(ctx context.Context, question string, names []string, li
 var errEnough = errors.New("enough is known")
 
 // lines runs the solver and gives each line of its output to heard, until that says false.
-func (s *Solver) lines(ctx context.Context, input string, limit time.Duration, heard func(line string) (bool, error)) error {
+func (s *Solver) lines(ctx context.Context, input string, limit time.Duration,
+	heard func(line string) (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, s.path, s.args...)

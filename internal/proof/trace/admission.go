@@ -36,7 +36,8 @@ type Admissions struct {
 
 // NewAdmissions returns a group in which no store was ever used.
 func (mc *Machine) NewAdmissions(nodes int) *Admissions {
-	a := &Admissions{Group: mc.NewGroup(mc.NewOpen(), nodes), used: mc.symbol("used"), listed: mc.symbol("listed"), promised: mc.symbol("promised"), clocks: mc.symbol("past")}
+	a := &Admissions{Group: mc.NewGroup(mc.NewOpen(), nodes), used: mc.symbol("used"), listed: mc.symbol("listed"),
+		promised: mc.symbol("promised"), clocks: mc.symbol("past")}
 	for n := range nodes {
 		a.put(a.out, 1, uint64(n))
 	}
@@ -206,7 +207,8 @@ func (a *Admissions) weak(n uint64, d *Admission) (broken bool, err error) {
 		out += int(b2i(is))
 	}
 	if out <= a.Nodes/2 {
-		return false, a.refuse(fmt.Sprintf("(weak n%d)", n+1), fmt.Sprintf("no majority had lost its memory: %d of %d nodes were out", out, a.Nodes))
+		return false, a.refuse(fmt.Sprintf("(weak n%d)", n+1),
+			fmt.Sprintf("no majority had lost its memory: %d of %d nodes were out", out, a.Nodes))
 	}
 	a.lists++
 	list := a.lists

@@ -82,7 +82,8 @@ func (c *compiler) update(u *model.Update, sym *symbol) update {
 	place := map[string]*model.Expr{}
 	var conds []*model.Expr
 	for _, e := range here.Args {
-		if e.Op == model.OpEqual && e.Args[0].Op == model.OpVar && isVar(u.Vars, e.Args[0].Name) && place[e.Args[0].Name] == nil {
+		if e.Op == model.OpEqual && e.Args[0].Op == model.OpVar && isVar(u.Vars, e.Args[0].Name) &&
+			place[e.Args[0].Name] == nil {
 			place[e.Args[0].Name] = e.Args[1]
 		} else {
 			conds = append(conds, e)

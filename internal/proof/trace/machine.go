@@ -333,7 +333,8 @@ func (a *Action) find(f *frame, param int, size string) (why string) {
 		for _, i := range a.uses[param] {
 			why += " " + a.Conjuncts[i].Text
 		}
-		return fmt.Sprintf("the guard is false for every %s: only %d of %d nodes (%b) satisfy%s", a.Params[param].Sort.Name, count, need, all, why)
+		return fmt.Sprintf("the guard is false for every %s: only %d of %d nodes (%b) satisfy%s", a.Params[param].Sort.Name,
+			count, need, all, why)
 	}
 	f.env[param] = all
 	return ""

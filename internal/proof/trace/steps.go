@@ -125,8 +125,10 @@ type taken struct {
 // NewGroup returns a group of so many nodes, in a state in which nothing has happened yet.
 func (mc *Machine) NewGroup(s State, nodes int) *Group {
 	g := &Group{Machine: mc, S: s, Nodes: nodes}
-	for name, to := range map[string]**symbol{"leased": &g.leased, "reached": &g.register, "oreached": &g.origin, "out": &g.out, "ready": &g.ready,
-		"begun": &g.begun, "mark": &g.mark, "sharing": &g.sharing, "epoch": &g.epoch, "ereached": &g.promise, "text": &g.text, "text-at": &g.textAt} {
+	for name, to := range map[string]**symbol{"leased": &g.leased, "reached": &g.register, "oreached": &g.origin,
+		"out": &g.out, "ready": &g.ready,
+		"begun": &g.begun, "mark": &g.mark, "sharing": &g.sharing, "epoch": &g.epoch, "ereached": &g.promise, "text": &g.text,
+		"text-at": &g.textAt} {
 		*to = mc.symbol(name)
 	}
 	return g
@@ -247,7 +249,8 @@ func (g *Group) gone(n uint64, is *Node) error {
 			return err
 		}
 	}
-	if g.sharing != nil && len(is.Leases) == 0 && (g.get(g.sharing, n) != 0 && !is.Sharing || g.get(g.epoch, n) != 0 && is.Epoch == 0) {
+	if g.sharing != nil && len(is.Leases) == 0 &&
+		(g.get(g.sharing, n) != 0 && !is.Sharing || g.get(g.epoch, n) != 0 && is.Epoch == 0) {
 		return g.Do("forget", n)
 	}
 	return nil
@@ -287,7 +290,8 @@ func (g *Group) same(when string, n uint64, is *Node) error {
 		case g.get(g.leased, n, l.Holder) == 0:
 			differs = fmt.Sprintf("A%d has a lease, and none in the model", l.Holder)
 		case g.origin != nil && g.originOf(n, l.Holder) != l.Origin:
-			differs = fmt.Sprintf("the origin of A%d's lease is %d, in the model %d", l.Holder, l.Origin, g.originOf(n, l.Holder))
+			differs = fmt.Sprintf("the origin of A%d's lease is %d, in the model %d", l.Holder, l.Origin,
+				g.originOf(n, l.Holder))
 		}
 	}
 	if g.sharing != nil && differs == "" && len(is.Leases) > 0 {
@@ -365,7 +369,8 @@ func (g *Group) Serve(d *Served) error {
 
 func (g *Group) extend(n uint64, d *Served) error {
 	if len(d.Rounds) == 0 {
-		return g.refuse(fmt.Sprintf("n%d, an extend of A%d is granted", n+1, d.Holder), "the model has no step: no extension was started")
+		return g.refuse(fmt.Sprintf("n%d, an extend of A%d is granted", n+1, d.Holder),
+			"the model has no step: no extension was started")
 	}
 	for _, k := range d.Rounds {
 		action := "create"
@@ -442,7 +447,8 @@ func (g *Group) stray(n uint64, d *Served) error {
 
 // strays makes the leases that a node that is out has, and the model has not.
 func (g *Group) strays(n uint64, is *Node) error {
-	if g.sharing != nil && len(is.Leases) > 0 && (is.Sharing != (g.get(g.sharing, n) != 0) || is.Sharing && is.Epoch != g.promised(n)) {
+	if g.sharing != nil && len(is.Leases) > 0 &&
+		(is.Sharing != (g.get(g.sharing, n) != 0) || is.Sharing && is.Epoch != g.promised(n)) {
 		if err := g.gone(n, &Node{}); err != nil { // all of them are made anew
 			return err
 		}
@@ -490,7 +496,8 @@ func (g *Group) Told(holder uint64, before, after *Held, offered uint64) error {
 			return err
 		}
 	}
-	if after.Round == before.Round && (after.Carried && !before.Carried || after.Until > before.Until && before.Holding && after.Sure == before.Sure) {
+	if after.Round == before.Round &&
+		(after.Carried && !before.Carried || after.Until > before.Until && before.Holding && after.Sure == before.Sure) {
 		if err := g.Do("carry", after.Round, Any); err != nil {
 			return err
 		}
@@ -531,7 +538,8 @@ func (g *Group) Exported(holder, mark uint64) error {
 		})
 	}
 	if !found {
-		return g.refuse(fmt.Sprintf("A%d is exported with the mark %d", holder, mark), "the guard of export is false: no such raise was agreed to")
+		return g.refuse(fmt.Sprintf("A%d is exported with the mark %d", holder, mark),
+			"the guard of export is false: no such raise was agreed to")
 	}
 	return nil
 }

@@ -162,7 +162,8 @@ func TestAgainstANaiveOne(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Logf("only for the proof: %s", strings.Join(mc.Ignored(), " "))
-			size := map[string]int{"node": 3, "holder": 3, "round": 3, "number": 4, "kind": 1, "list": 2, "few": 8, "quorum": 8, "readers": 8}
+			size := map[string]int{"node": 3, "holder": 3, "round": 3, "number": 4, "kind": 1, "list": 2, "few": 8, "quorum": 8,
+				"readers": 8}
 			taken := map[string]int{}
 			for seed := range uint64(20) {
 				rng := rand.New(rand.NewPCG(seed, 1))
@@ -202,7 +203,8 @@ func TestAgainstANaiveOne(t *testing.T) {
 				for range 3000 {
 					a := m.Actions[rng.IntN(len(m.Actions))]
 					switch a.Name {
-					case "vanish", "move", "force", "lose", "wait", "stray", "stray-first", "forget": // they end what others have begun
+					// they end what others have begun
+					case "vanish", "move", "force", "lose", "wait", "stray", "stray-first", "forget":
 						if rng.IntN(40) > 0 {
 							continue
 						}
@@ -236,7 +238,8 @@ func TestAgainstANaiveOne(t *testing.T) {
 									is = b2i(at[sym.keys] <= is)
 								}
 								if is != v.value[place(sym.Symbol, at)] {
-									t.Fatalf("seed %d: after %s %v, %s %v is %d; naively %d", seed, a.Name, args, sym.Name, at, is, v.value[place(sym.Symbol, at)])
+									t.Fatalf("seed %d: after %s %v, %s %v is %d; naively %d", seed, a.Name, args, sym.Name, at, is,
+										v.value[place(sym.Symbol, at)])
 								}
 							})
 						}
@@ -268,8 +271,10 @@ func TestRefusals(t *testing.T) {
 	node := func(register uint64, leases ...Lease) *Node { return &Node{Register: register, Leases: leases} }
 	for _, err := range []error{
 		g.Begin(7),
-		g.Serve(&Served{Op: Acquire, Holder: 7, Granted: true, Counts: true, Answer: 4, Before: node(3), After: node(4, Lease{7, 4})}),
-		g.Serve(&Served{Node: 1, Op: Acquire, Holder: 7, Granted: true, Counts: true, Answer: 4, Before: node(0), After: node(4, Lease{7, 4})}),
+		g.Serve(&Served{Op: Acquire, Holder: 7, Granted: true, Counts: true, Answer: 4, Before: node(3),
+			After: node(4, Lease{7, 4})}),
+		g.Serve(&Served{Node: 1, Op: Acquire, Holder: 7, Granted: true, Counts: true, Answer: 4, Before: node(0),
+			After: node(4, Lease{7, 4})}),
 		g.Told(7, &Held{}, &Held{Holding: true, Token: 4, Mark: 4}, 0),
 	} {
 		if err != nil {
@@ -281,11 +286,16 @@ func TestRefusals(t *testing.T) {
 		want string
 	}{
 		{g.Begin(7), "(begin A7): the guard is false: (not (begun H))"},
-		{g.Serve(&Served{Op: Acquire, Holder: 7, Granted: true, Counts: true, Answer: 4, Before: node(4), After: node(4, Lease{7, 4})}), "(acquire n1 A7 4): the guard is false: (not (reached n r))"},
-		{g.Serve(&Served{Node: 2, Op: Confirm, Holder: 7, Token: 9, Granted: true, Counts: true, Before: node(0), After: node(9)}), "(confirm n3 A7 9): the guard is false: (leased n H)"},
-		{g.Serve(&Served{Node: 1, Op: Confirm, Holder: 7, Token: 9, Granted: true, Counts: true, Before: node(4, Lease{7, 4}), After: node(4, Lease{7, 4})}), "its register is 4, in the model 9"},
-		{g.Told(7, &Held{Holding: true, Mark: 4}, &Held{Holding: true, Mark: 5}, 0), "(raise A7 _ 4 5): the guard is false for every quorum: only 0 of 2 nodes"},
-		{g.Serve(&Served{Op: Extend, Holder: 7, Granted: true, Counts: true, Before: node(4), After: node(4)}), "no extension was started"},
+		{g.Serve(&Served{Op: Acquire, Holder: 7, Granted: true, Counts: true, Answer: 4, Before: node(4),
+			After: node(4, Lease{7, 4})}), "(acquire n1 A7 4): the guard is false: (not (reached n r))"},
+		{g.Serve(&Served{Node: 2, Op: Confirm, Holder: 7, Token: 9, Granted: true, Counts: true, Before: node(0),
+			After: node(9)}), "(confirm n3 A7 9): the guard is false: (leased n H)"},
+		{g.Serve(&Served{Node: 1, Op: Confirm, Holder: 7, Token: 9, Granted: true, Counts: true, Before: node(4, Lease{7, 4}),
+			After: node(4, Lease{7, 4})}), "its register is 4, in the model 9"},
+		{g.Told(7, &Held{Holding: true, Mark: 4}, &Held{Holding: true, Mark: 5}, 0),
+			"(raise A7 _ 4 5): the guard is false for every quorum: only 0 of 2 nodes"},
+		{g.Serve(&Served{Op: Extend, Holder: 7, Granted: true, Counts: true, Before: node(4), After: node(4)}),
+			"no extension was started"},
 		{g.Do("dance"), "the model has no such action"},
 	} {
 		if c.err == nil || !strings.Contains(c.err.Error(), c.want) || !strings.Contains(c.err.Error(), "(finish A7 _ 4)") {

@@ -47,7 +47,8 @@ func Stops(pid int) bool {
 			return true
 		}
 		// "pid (name) state ...", and the name may hold anything.
-		if _, state, _ := strings.Cut(string(stat[strings.LastIndexByte(string(stat), ')'):]), " "); state[0] == 'T' || state[0] == 'Z' {
+		if _, state, _ := strings.Cut(string(stat[strings.LastIndexByte(string(stat), ')'):]), " "); state[0] == 'T' ||
+			state[0] == 'Z' {
 			return state[0] == 'T'
 		}
 		time.Sleep(5 * time.Millisecond)

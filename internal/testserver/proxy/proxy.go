@@ -54,7 +54,8 @@ func (r *Rule) concerns(client int) bool { return r.Only == nil || r.Only(client
 // New returns a proxy before the server at an address. The numbers vary its delays: nil
 // for delays of exactly what a rule says.
 func New(target string, rng *rand.Rand) *Proxy {
-	return &Proxy{rng: rng, target: target, listeners: make(map[int]net.Listener), rules: make(map[*Rule]bool), links: make(map[*link]bool)}
+	return &Proxy{rng: rng, target: target, listeners: make(map[int]net.Listener), rules: make(map[*Rule]bool),
+		links: make(map[*link]bool)}
 }
 
 // Addr returns the address for a client, which stays the same. It panics if there

@@ -27,7 +27,8 @@ func ID() (string, error) {
 	}
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return "", fmt.Errorf("the kernel's boot id is needed to tell whether a lease is from this boot; is /proc mounted? %w", err)
+		return "", fmt.Errorf(
+			"the kernel's boot id is needed to tell whether a lease is from this boot; is /proc mounted? %w", err)
 	}
 	id := strings.TrimSpace(string(text))
 	if id == "" {

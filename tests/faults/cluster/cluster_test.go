@@ -49,7 +49,8 @@ func TestCluster(t *testing.T) {
 		ask(t, c.Members[1], "ZADD", QueuePrefix+"orders/42", "1", "x")
 		ask(t, c.Members[0], "SET", "rival", "abc")
 		left, err := c.Leftovers()
-		if err != nil || len(left) != 2 || left[0].Node != 0 || left[0].Name != "rival" || left[1].Node != 1 || left[1].Name != "orders/42" ||
+		if err != nil || len(left) != 2 || left[0].Node != 0 || left[0].Name != "rival" || left[1].Node != 1 ||
+			left[1].Name != "orders/42" ||
 			!strings.Contains(left[1].Text, "client 7") {
 			t.Errorf("leftovers %+v, %v", left, err)
 		}
@@ -58,7 +59,8 @@ func TestCluster(t *testing.T) {
 
 // What is asked of the servers of other engines.
 func TestEngines(t *testing.T) {
-	for name, product := range map[string]string{"postgres": "PostgreSQL ", "mysql": "MariaDB ", "etcd": "etcd 3.", "zookeeper": "ZooKeeper 3."} {
+	for name, product := range map[string]string{"postgres": "PostgreSQL ", "mysql": "MariaDB ", "etcd": "etcd 3.",
+		"zookeeper": "ZooKeeper 3."} {
 		t.Run(name, func(t *testing.T) {
 			group, _ := On(name)
 			c := New(t, group, 1, Always, 1)
@@ -68,7 +70,8 @@ func TestEngines(t *testing.T) {
 			if err := c.Members[0].Normal(); err != nil || !c.Admitted(0) {
 				t.Errorf("admitted %v, %v", c.Admitted(0), err)
 			}
-			locker, err := library.Open(library.Config{Library: library.Fenlock, URLs: c.URLs(0), TTL: group.TTL(), MaxTTL: group.TTL(), NodeTimeout: group.TTL() / 4, Label: "client 7"})
+			locker, err := library.Open(library.Config{Library: library.Fenlock, URLs: c.URLs(0), TTL: group.TTL(),
+				MaxTTL: group.TTL(), NodeTimeout: group.TTL() / 4, Label: "client 7"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -101,7 +104,8 @@ func TestSettle(t *testing.T) {
 			group, _ := On(name)
 			c := New(t, group, 1, Always, 1)
 			m := c.Members[0]
-			locker, err := library.Open(library.Config{Library: library.Fenlock, URLs: c.URLs(0), TTL: TTL, MaxTTL: TTL, NodeTimeout: TTL / 4})
+			locker, err := library.Open(library.Config{Library: library.Fenlock, URLs: c.URLs(0), TTL: TTL, MaxTTL: TTL,
+				NodeTimeout: TTL / 4})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -110,7 +114,8 @@ func TestSettle(t *testing.T) {
 				t.Fatal(err)
 			}
 			locker.Close()
-			if locker, err = library.Open(library.Config{Library: library.Fenlock, URLs: c.URLs(0), TTL: TTL, MaxTTL: TTL, NodeTimeout: TTL / 4}); err != nil {
+			if locker, err = library.Open(library.Config{Library: library.Fenlock, URLs: c.URLs(0), TTL: TTL, MaxTTL: TTL,
+				NodeTimeout: TTL / 4}); err != nil {
 				t.Fatal(err)
 			}
 			defer locker.Close()

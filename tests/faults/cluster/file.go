@@ -31,7 +31,8 @@ const diskSize = 4 << 20
 
 func newDisk(t testing.TB) *disk {
 	d := &disk{dir: t.TempDir()}
-	d.mounted = syscall.Mount("none", d.dir, "tmpfs", syscall.MS_NOSUID|syscall.MS_NODEV, fmt.Sprintf("mode=0700,size=%d", diskSize))
+	d.mounted = syscall.Mount("none", d.dir, "tmpfs", syscall.MS_NOSUID|syscall.MS_NODEV,
+		fmt.Sprintf("mode=0700,size=%d", diskSize))
 	if d.mounted == nil {
 		t.Cleanup(func() {
 			if err := syscall.Unmount(d.dir, syscall.MNT_DETACH); err != nil {

@@ -87,7 +87,8 @@ func (m *Member) leftovers() (left []Leftover, err error) {
 		leases, err := m.leases(ctx)
 		left = nil
 		for _, l := range leases {
-			left = append(left, Leftover{Name: l.Name, Text: fmt.Sprintf("holder %s, reserved %v, %v left", l.Label, l.Reserved, l.Remaining)})
+			left = append(left, Leftover{Name: l.Name,
+				Text: fmt.Sprintf("holder %s, reserved %v, %v left", l.Label, l.Reserved, l.Remaining)})
 		}
 		return err
 	})

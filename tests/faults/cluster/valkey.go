@@ -83,7 +83,8 @@ func configuration(p Persistence) []string {
 	}
 	switch p {
 	case Always:
-		config = append(config, "appendonly yes", "appendfsync always", "no-appendfsync-on-rewrite no", "aof-load-truncated no")
+		config = append(config, "appendonly yes", "appendfsync always", "no-appendfsync-on-rewrite no",
+			"aof-load-truncated no")
 	case Everysec:
 		config = append(config, "appendonly yes", "appendfsync everysec")
 	}
@@ -99,7 +100,8 @@ func (m *Member) Ask(timeout time.Duration, args ...string) (string, error) {
 // Recorded is how package steps hears the servers, which are Valkey's.
 func (c *Cluster) Recorded() (all []steps.Server) {
 	for _, m := range c.Members {
-		all = append(all, steps.Server{Addr: func() string { return m.Server().Addr() }, User: adminUser, Password: adminPassword, Ask: m.Ask,
+		all = append(all, steps.Server{Addr: func() string { return m.Server().Addr() }, User: adminUser,
+			Password: adminPassword, Ask: m.Ask,
 			Cut: func() func() { return m.Proxy.Impose(proxy.Rule{Cut: true}) }})
 	}
 	return all

@@ -14,7 +14,8 @@ var fileKinds = []Kind{
 	{
 		// One client after the other, and those that take their places, some of them in the middle
 		// of a write.
-		Name: "kill clients", On: []string{cluster.File.Name}, OfClients: true, Nodeless: true, Shortest: 0.5, Longest: 3, Within: onlyFenlock,
+		Name: "kill clients", On: []string{cluster.File.Name}, OfClients: true, Nodeless: true, Shortest: 0.5, Longest: 3,
+		Within: onlyFenlock,
 		Inject: func(s *Scene) (Heal, error) {
 			return repeated(func() (time.Duration, error) {
 				heal, err := client(func(s *Scene, i int) (Heal, error) { return over, s.Clients.Kill(i) })(s)
@@ -33,7 +34,8 @@ var fileKinds = []Kind{
 	},
 	{
 		// It is mended as the message says: all programs are ended.
-		Name: "replace file", On: []string{cluster.File.Name}, Breaks: samePlace, Shortest: 0.1, Longest: 2, Within: onlyFenlock,
+		Name: "replace file", On: []string{cluster.File.Name}, Breaks: samePlace, Shortest: 0.1, Longest: 2,
+		Within: onlyFenlock,
 		Inject: func(s *Scene) (Heal, error) {
 			heal := func() error {
 				if err := s.Member().Reopen(); err != nil {

@@ -30,7 +30,8 @@ func TestFile(t *testing.T) {
 		return n
 	}
 	do := func(n node.Node, op node.Op, name, holder string) node.Status {
-		a, err := n.Do(t.Context(), node.Request{Op: op, Name: name, Holder: node.Holder(holder + "0123456789abcdef0123456789abcde:"), TTL: time.Hour})
+		a, err := n.Do(t.Context(), node.Request{Op: op, Name: name,
+			Holder: node.Holder(holder + "0123456789abcdef0123456789abcde:"), TTL: time.Hour})
 		if err != nil {
 			return 0
 		}

@@ -108,7 +108,8 @@ func TestStarve(t *testing.T) {
 	heal := st.inject("starve", 0, 1)
 	m := st.c.Members[0]
 	stands, runs := 0, 0
-	for end := time.Now().Add(cluster.Patience); (stands == 0 || runs == 0) && time.Now().Before(end); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(cluster.Patience); (stands == 0 || runs == 0) &&
+		time.Now().Before(end); time.Sleep(time.Millisecond) {
 		if m.Frozen() {
 			stands++
 		} else {

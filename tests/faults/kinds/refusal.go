@@ -16,7 +16,8 @@ import (
 var refusalKinds = []Kind{
 	{
 		Name: "oom", On: onValkey, Shortest: 0.1, Longest: 3, Within: everybody,
-		Inject: tell("CONFIG SET maxmemory-policy noeviction maxmemory 1", "CONFIG SET maxmemory 0 maxmemory-policy noeviction"),
+		Inject: tell("CONFIG SET maxmemory-policy noeviction maxmemory 1",
+			"CONFIG SET maxmemory 0 maxmemory-policy noeviction"),
 	},
 	{
 		// Of a server that is not there, so that it keeps its data. It was a replica

@@ -208,7 +208,8 @@ func TestACL(t *testing.T) {
 			want := map[bool]string{false: "", true: "-NOPERM"}
 			command, _, _ := strings.Cut(line, " ")
 			reply, err := w.Say(probe.Patience, line)
-			if refused := strings.Contains(denied, command); err != nil || !strings.HasPrefix(reply, want[refused]) || !refused && reply[0] == '-' {
+			if refused := strings.Contains(denied, command); err != nil || !strings.HasPrefix(reply, want[refused]) ||
+				!refused && reply[0] == '-' {
 				t.Errorf("%s with %s denied: %q, %v", line, denied, reply, err)
 			}
 		}

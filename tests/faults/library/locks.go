@@ -63,7 +63,8 @@ func (l fenlockLocker) AcquireShared(ctx context.Context, name string, wait bool
 	return l.Locker.TryAcquire(ctx, name, fenlock.WithShared())
 }
 
-func (l fenlockLocker) AcquireAll(ctx context.Context, names []string) (leases []Lease, release func(context.Context) error, err error) {
+func (l fenlockLocker) AcquireAll(ctx context.Context, names []string) (leases []Lease,
+	release func(context.Context) error, err error) {
 	locks, err := l.Locker.AcquireAll(ctx, names)
 	if err != nil {
 		return nil, nil, err
@@ -89,7 +90,8 @@ func (l fenlockLocker) Slots(name string, n int) (func(ctx context.Context, wait
 	}, err
 }
 
-func (l fenlockLocker) Lead(ctx context.Context, name string, work func(context.Context, fence.Token, func() bool) error) error {
+func (l fenlockLocker) Lead(ctx context.Context, name string,
+	work func(context.Context, fence.Token, func() bool) error) error {
 	return leader.Lead(ctx, l.Locker, name, func(ctx context.Context, term fence.Token) error {
 		// A context that has ended: a client that does not lead any more asks no node.
 		ended, end := context.WithCancel(ctx)
@@ -109,7 +111,8 @@ func (l *brokenLocker) AcquireShared(ctx context.Context, name string, _ bool) (
 	return l.TryAcquire(ctx, name)
 }
 
-func (l *brokenLocker) AcquireAll(ctx context.Context, names []string) (leases []Lease, release func(context.Context) error, err error) {
+func (l *brokenLocker) AcquireAll(ctx context.Context, names []string) (leases []Lease,
+	release func(context.Context) error, err error) {
 	for _, name := range names {
 		lease, err := l.TryAcquire(ctx, name)
 		if err != nil {
@@ -133,7 +136,8 @@ func (l *brokenLocker) Slots(name string, n int) (func(ctx context.Context, wait
 	}, nil
 }
 
-func (l *brokenLocker) Lead(ctx context.Context, name string, work func(context.Context, fence.Token, func() bool) error) error {
+func (l *brokenLocker) Lead(ctx context.Context, name string,
+	work func(context.Context, fence.Token, func() bool) error) error {
 	lease, err := l.TryAcquire(ctx, name)
 	if err != nil {
 		return err

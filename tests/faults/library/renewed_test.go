@@ -53,7 +53,8 @@ func TestRenewed(t *testing.T) {
 	if left := l.Remaining(); left <= 0 || left > time.Hour {
 		t.Errorf("%v left", left)
 	}
-	if err := l.Release(t.Context()); err == nil || l.Remaining() != 0 || !errors.Is(context.Cause(l.Context()), errLetGo) {
+	if err := l.Release(t.Context()); err == nil || l.Remaining() != 0 ||
+		!errors.Is(context.Cause(l.Context()), errLetGo) {
 		t.Errorf("release: %v; %v left; %v", err, l.Remaining(), context.Cause(l.Context()))
 	}
 }

@@ -162,7 +162,8 @@ func newSlot(rng *rand.Rand, length time.Duration, pair []string, s Setup) Slot 
 		k := s.Kinds[kinds.Index(s.Kinds, name)]
 		lasts, seed := lasting(rng, k, length, s.TTL), rng.Uint64()
 		node, other := nodes[i%len(nodes)], nodes[(i+2)%len(nodes)]
-		l.Faults = append(l.Faults, Fault{Kind: k, Node: s.suiting(k, node), Other: s.suiting(k, other), To: lasts, Seed: seed})
+		l.Faults = append(l.Faults, Fault{Kind: k, Node: s.suiting(k, node), Other: s.suiting(k, other), To: lasts,
+			Seed: seed})
 	}
 	if rng.IntN(2) == 0 {
 		slices.Reverse(l.Faults)

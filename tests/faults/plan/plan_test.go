@@ -97,7 +97,8 @@ func TestSlots(t *testing.T) {
 					}
 				}
 				if b.From < a.From || b.From > max(a.To, a.From+time.Millisecond) {
-					t.Errorf("seed %d: %s from %v to %v and %s from %v do not overlap", seed, a.Kind.Name, a.From, a.To, b.Kind.Name, b.From)
+					t.Errorf("seed %d: %s from %v to %v and %s from %v do not overlap", seed, a.Kind.Name, a.From, a.To, b.Kind.Name,
+						b.From)
 				}
 			}
 		}

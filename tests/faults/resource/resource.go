@@ -86,7 +86,8 @@ func (r *Server) serve(w http.ResponseWriter, request *http.Request) {
 	case errors.Is(err, fence.ErrStale):
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.note(history.Event{Kind: history.Refused, Name: e.Name, Shared: e.Shared, Client: e.Client, Op: e.Op, Token: e.Token})
+		r.note(history.Event{Kind: history.Refused, Name: e.Name, Shared: e.Shared, Client: e.Client, Op: e.Op,
+			Token: e.Token})
 		http.Error(w, err.Error(), http.StatusConflict)
 	case err != nil:
 		http.Error(w, err.Error(), http.StatusBadRequest)

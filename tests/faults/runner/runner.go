@@ -180,7 +180,8 @@ func (r *runner) play(ctx context.Context) error {
 		return err
 	}
 	left, err := r.cluster.Leftovers()
-	for end := time.Now().Add(r.Group.Lingers()); err == nil && len(left) > 0 && time.Now().Before(end); left, err = r.cluster.Leftovers() {
+	for end := time.Now().Add(r.Group.Lingers()); err == nil && len(left) > 0 &&
+		time.Now().Before(end); left, err = r.cluster.Leftovers() {
 		if err := sleep(ctx, 100*time.Millisecond); err != nil {
 			return err
 		}
@@ -342,7 +343,8 @@ func (r *runner) finish() error {
 	if err != nil {
 		return err
 	}
-	h := &history.History{Header: header, Events: history.Merge(append([][]history.Event{used}, append(sources, r.events)...)...)}
+	h := &history.History{Header: header,
+		Events: history.Merge(append([][]history.Event{used}, append(sources, r.events)...)...)}
 	if err := os.MkdirAll(r.Out, 0o755); err != nil {
 		return err
 	}
@@ -376,7 +378,8 @@ func (r *runner) tie(h *history.History) {
 			given[e.Name] = append(given[e.Name], e.Token)
 		}
 	}
-	r.outcome.Tied = r.steps.Check(steps.Claims{Names: r.names(), Tokens: given, Durable: r.plan.Persistence == cluster.Always,
+	r.outcome.Tied = r.steps.Check(steps.Claims{Names: r.names(), Tokens: given,
+		Durable:    r.plan.Persistence == cluster.Always,
 		MovedClock: func(node int) bool { return r.cluster.Members[node].Clock.Steps() > 0 }})
 	if err := r.outcome.Tied.Refused; err != nil {
 		r.problem(fmt.Errorf("a step is none of the model: %w", err))
@@ -387,7 +390,8 @@ func (r *runner) header() (history.Header, error) {
 	version, err := r.cluster.Version()
 	h := history.Header{
 		Seed: r.Seed, Library: r.Library, Server: version, Nodes: r.Nodes, Clients: r.Clients, Names: r.names(),
-		TTL: r.TTL, MaxTTL: r.TTL, Watched: r.Library == library.Fenlock, Persistence: string(r.plan.Persistence), Command: r.Command,
+		TTL: r.TTL, MaxTTL: r.TTL, Watched: r.Library == library.Fenlock, Persistence: string(r.plan.Persistence),
+		Command: r.Command,
 	}
 	if r.Locks != library.Exclusive {
 		h.Locks = r.Locks

@@ -107,7 +107,8 @@ func (r *Recorder) Check(c Claims) (result Result) {
 		}
 	}
 	for _, of := range c.Names {
-		n := &name{Group: tokens().NewGroup(tokens().NewOpen(), len(k.nodes)), key: prefix + of, stripe: fmt.Sprint(node.Stripe(of)),
+		n := &name{Group: tokens().NewGroup(tokens().NewOpen(), len(k.nodes)), key: prefix + of,
+			stripe: fmt.Sprint(node.Stripe(of)),
 			rounds: map[uint64]uint64{}, known: map[uint64]bool{}, finished: map[uint64]struct{}{}}
 		for _, t := range c.Tokens[of] {
 			n.known[t] = true
@@ -121,7 +122,8 @@ func (r *Recorder) Check(c Claims) (result Result) {
 		result.Steps += n.Steps()
 		for _, t := range c.Tokens[c.Names[i]] {
 			if _, is := n.finished[t]; !is && result.Refused == nil && k.untied == "" {
-				result.Refused = fmt.Errorf("%s: a client was given the token %d, which no majority has promised to one holder", c.Names[i], t)
+				result.Refused = fmt.Errorf("%s: a client was given the token %d, which no majority has promised to one holder",
+					c.Names[i], t)
 			}
 		}
 	}
@@ -304,7 +306,8 @@ func (k *checker) serve(i int, f *follower, u *unit, all []request) error {
 		if n == nil {
 			continue
 		}
-		d := trace.Served{Node: i, Op: q.op, Token: q.number, Counts: q.known == "" || q.known == f.store.repl, Before: k.see(before, n), After: k.see(f.store, n)}
+		d := trace.Served{Node: i, Op: q.op, Token: q.number, Counts: q.known == "" || q.known == f.store.repl,
+			Before: k.see(before, n), After: k.see(f.store, n)}
 		touched, raised := false, false
 		for _, l := range u.calls {
 			touched = touched || changes(l) && l.args[1] == q.lease

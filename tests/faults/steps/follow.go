@@ -92,21 +92,25 @@ func (u *unit) requests() (all []request, known bool) {
 	case "acquire":
 		return []request{{op: trace.Acquire, lease: key(0), holder: u.arg(0), stripe: u.arg(2), known: u.arg(4)}}, true
 	case "confirm":
-		return []request{{op: trace.Confirm, lease: key(0), holder: u.arg(0), stripe: u.arg(1), number: number(2), known: u.arg(3)}}, true
+		return []request{{op: trace.Confirm, lease: key(0), holder: u.arg(0), stripe: u.arg(1), number: number(2),
+			known: u.arg(3)}}, true
 	case "extend":
-		return []request{{op: trace.Extend, lease: key(0), holder: u.arg(0), stripe: u.arg(2), number: number(3), token: number(5), known: u.arg(4)}}, true
+		return []request{{op: trace.Extend, lease: key(0), holder: u.arg(0), stripe: u.arg(2), number: number(3),
+			token: number(5), known: u.arg(4)}}, true
 	case "release":
 		return []request{{op: trace.Release, lease: key(0), holder: u.arg(0)}}, true
 	case "force":
 		return []request{{op: trace.Force, lease: key(0), stripe: u.arg(0), number: number(1)}}, true
 	case "acquires":
 		for i := 0; 2*i+1 < len(u.keys); i++ {
-			all = append(all, request{op: trace.Acquire, lease: key(2*i + 1), holder: u.arg(4*i + 1), stripe: u.arg(4*i + 3), known: u.arg(0)})
+			all = append(all, request{op: trace.Acquire, lease: key(2*i + 1), holder: u.arg(4*i + 1), stripe: u.arg(4*i + 3),
+				known: u.arg(0)})
 		}
 		return all, true
 	case "extends":
 		for i := 0; i+1 < len(u.keys); i++ {
-			all = append(all, request{op: trace.Extend, lease: key(i + 1), holder: u.arg(5*i + 1), stripe: u.arg(5*i + 3), number: number(5*i + 4), token: number(5*i + 5), known: u.arg(0)})
+			all = append(all, request{op: trace.Extend, lease: key(i + 1), holder: u.arg(5*i + 1), stripe: u.arg(5*i + 3),
+				number: number(5*i + 4), token: number(5*i + 5), known: u.arg(0)})
 		}
 		return all, true
 	case "releases":
@@ -166,7 +170,8 @@ func (u *unit) there(key string, e entry, movedClock bool) bool {
 			return !u.wasSet(i)
 		case l.args[0] == "SET":
 			holder, now, is := split(l.args[2])
-			return l.args[len(l.args)-1] == "KEEPTTL" || is && holder == had && now == origin && u.script != "acquire" && u.script != "acquires"
+			return l.args[len(l.args)-1] == "KEEPTTL" ||
+				is && holder == had && now == origin && u.script != "acquire" && u.script != "acquires"
 		}
 	}
 	return u.line.at < e.ends

@@ -37,7 +37,8 @@ func scripts(t *testing.T) map[string]string {
 // whole puts in what a script asks for.
 func whole(texts map[string]string, name string) string {
 	text := texts[name]
-	for _, common := range []string{"grant", "release", "renew", "admitted", "register", "promise", "queue", "shared", "call"} {
+	for _, common := range []string{"grant", "release", "renew", "admitted", "register", "promise", "queue", "shared",
+		"call"} {
 		text = strings.ReplaceAll(text, "--@"+common+"\n", texts[common])
 	}
 	return text
@@ -73,7 +74,8 @@ func play(t *testing.T, texts map[string]string) Result {
 	}
 	said := []string{
 		acquire("A", "5"), acquire("B", "6"), do("confirm", "A", stripe, "9", replid), extend("A", "12", "9"),
-		do("confirm", "A", stripe, "7", replid), do("release", "A", "", "0", "20", stripe), acquire("B", "3"), extend("A", "0", "9"), do("force", stripe, "0"),
+		do("confirm", "A", stripe, "7", replid), do("release", "A", "", "0", "20", stripe), acquire("B", "3"),
+		extend("A", "0", "9"), do("force", stripe, "0"),
 		extend("B", "0", "13"), server.Do("FLUSHALL"), server.Do("HSET", registers, "maxttl", "60000"), acquire("C", "30"),
 	}
 	for end := time.Now().Add(3 * time.Minute); ; time.Sleep(time.Millisecond) { // until all was heard
@@ -103,15 +105,26 @@ func TestScripts(t *testing.T) {
 		}
 	})
 	for _, c := range []struct{ name, script, old, new, says string }{
-		{"a grant is the register as it is", "promise", "tonumber(register) + 1", "tonumber(register)", "(acquire n1 A2 12): the guard is false: (not (reached n r))"},
-		{"a grant does not move the register", "acquire", "redis.call('HSET', KEYS[2], ARGV[3], text)", "", "the effect differs"},
-		{"an acquire takes a lease that is another holder's", "grant", "'NX', ", "", "(acquire n1 A2 6): the guard is false: (free n)"},
-		{"confirm does not compare the register", "confirm", "if tonumber(register) > number then\n  return {tonumber(register)}", "if false then\n  return 0", "(confirm n1 A1 7): the guard is false: (not (passed n t))"},
-		{"a floor does not move the register", "renew", "if tonumber(ARGV[4]) > tonumber(register) then", "if false then", "its register is 9, in the model 12"},
-		{"an extend gives a lease that is there another origin", "renew", "if not value or string.sub(value, 1, 5) == 'next:' then", "if true then", "(renew n1 k1 9 12): the guard is false: (oreached n x)"},
-		{"a lease that is created has the origin 0", "renew", "origin = register", "origin = '0'", "(create n1 k2 0 0): the guard is false"},
-		{"a forced release leaves the register as it is", "force", "tonumber(register) + 1", "tonumber(register)", "(force n1 A4 13): the guard is false: (not (reached n r))"},
-		{"a server that has forgotten votes", "admitted", "mark[1] ~= known or mark[2] ~= '3'", "false", "(acquire n1 A5 30): the guard is false: (not (out n))"},
+		{"a grant is the register as it is", "promise", "tonumber(register) + 1", "tonumber(register)",
+			"(acquire n1 A2 12): the guard is false: (not (reached n r))"},
+		{"a grant does not move the register", "acquire", "redis.call('HSET', KEYS[2], ARGV[3], text)", "",
+			"the effect differs"},
+		{"an acquire takes a lease that is another holder's", "grant", "'NX', ", "",
+			"(acquire n1 A2 6): the guard is false: (free n)"},
+		{"confirm does not compare the register", "confirm",
+			"if tonumber(register) > number then\n  return {tonumber(register)}", "if false then\n  return 0",
+			"(confirm n1 A1 7): the guard is false: (not (passed n t))"},
+		{"a floor does not move the register", "renew", "if tonumber(ARGV[4]) > tonumber(register) then", "if false then",
+			"its register is 9, in the model 12"},
+		{"an extend gives a lease that is there another origin", "renew",
+			"if not value or string.sub(value, 1, 5) == 'next:' then", "if true then",
+			"(renew n1 k1 9 12): the guard is false: (oreached n x)"},
+		{"a lease that is created has the origin 0", "renew", "origin = register", "origin = '0'",
+			"(create n1 k2 0 0): the guard is false"},
+		{"a forced release leaves the register as it is", "force", "tonumber(register) + 1", "tonumber(register)",
+			"(force n1 A4 13): the guard is false: (not (reached n r))"},
+		{"a server that has forgotten votes", "admitted", "mark[1] ~= known or mark[2] ~= '3'", "false",
+			"(acquire n1 A5 30): the guard is false: (not (out n))"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			texts := scripts(t)

@@ -28,9 +28,11 @@ func Build(t testing.TB) string {
 	if err := os.WriteFile(path, source, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	output, err := exec.Command("cc", "-Wall", "-Wextra", "-Werror", "-O2", "-shared", "-fPIC", "-o", library, path).CombinedOutput()
+	output, err := exec.Command("cc", "-Wall", "-Wextra", "-Werror", "-O2", "-shared", "-fPIC", "-o", library,
+		path).CombinedOutput()
 	if err != nil {
-		t.Fatalf("compiling wallclock.c, which takes a C compiler (Debian: apt-get install gcc libc6-dev): %v\n%s", err, output)
+		t.Fatalf("compiling wallclock.c, which takes a C compiler (Debian: apt-get install gcc libc6-dev): %v\n%s", err,
+			output)
 	}
 	return library
 }

@@ -230,7 +230,8 @@ func (g *Group) Finish(limit time.Duration) error {
 				errs = append(errs, fmt.Errorf("client %d: %s", w.number, w.ended()))
 			}
 		case <-timeout:
-			return errors.Join(append(errs, fmt.Errorf("client %d has not come to its end within %v of quiet%s", w.number, limit, w.said()))...)
+			return errors.Join(append(errs,
+				fmt.Errorf("client %d has not come to its end within %v of quiet%s", w.number, limit, w.said()))...)
 		}
 	}
 	return errors.Join(errs...)

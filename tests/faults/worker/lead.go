@@ -111,7 +111,8 @@ func (u *user) follow(ctx context.Context) {
 		all.Go(func() {
 			for leader, err := range u.full().Follow(ctx, name) {
 				if err == nil {
-					u.log.write(history.Event{Kind: history.Follows, Client: u.config.Client, Name: name, Token: uint64(leader.Term), Text: leader.Label})
+					u.log.write(history.Event{Kind: history.Follows, Client: u.config.Client, Name: name, Token: uint64(leader.Term),
+						Text: leader.Label})
 				}
 			}
 		})

@@ -129,7 +129,8 @@ func TestGroupEnds(t *testing.T) {
 		t.Fatal("a client goes on without its runner")
 	}
 	g.Quiet()
-	if err := g.Finish(30 * time.Second); err == nil || !strings.Contains(err.Error(), errEndOfInput.Error()) || strings.Contains(err.Error(), "client 2") {
+	if err := g.Finish(30 * time.Second); err == nil || !strings.Contains(err.Error(), errEndOfInput.Error()) ||
+		strings.Contains(err.Error(), "client 2") {
 		t.Errorf("%v", err)
 	}
 	if err := g.Kill(0); err == nil {
@@ -143,7 +144,8 @@ func TestWorkerBoundsItsLife(t *testing.T) {
 	if err := g.Kill(0); err != nil {
 		t.Fatal(err)
 	}
-	if err := g.Finish(30 * time.Second); err == nil || !strings.Contains(err.Error(), "has not come to its end within 50ms") {
+	if err := g.Finish(30 * time.Second); err == nil ||
+		!strings.Contains(err.Error(), "has not come to its end within 50ms") {
 		t.Error(err)
 	}
 }

@@ -49,7 +49,8 @@ func TestRun(t *testing.T) {
 	for _, test := range tests {
 		var stdout, stderr strings.Builder
 		status := run(test.files, &stdout, &stderr)
-		if status != test.status || !strings.Contains(stdout.String(), test.stdout) || !strings.Contains(stderr.String(), test.stderr) {
+		if status != test.status || !strings.Contains(stdout.String(), test.stdout) ||
+			!strings.Contains(stderr.String(), test.stderr) {
 			t.Errorf("%v: status %d\n%s\n%s", test.files, status, &stdout, &stderr)
 		}
 		if test.stderr == "" && stderr.Len() > 0 || test.stdout == "" && stdout.Len() > 0 {

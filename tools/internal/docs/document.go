@@ -139,7 +139,8 @@ func All(root string) ([]*Document, error) {
 		switch {
 		case err != nil:
 			return err
-		case entry.IsDir() && (entry.Name() == ".git" || entry.Name() == "node_modules" || entry.Name() == ".cache" || entry.Name() == "bin"):
+		case entry.IsDir() && (entry.Name() == ".git" || entry.Name() == "node_modules" || entry.Name() == ".cache" ||
+			entry.Name() == "bin"):
 			return fs.SkipDir
 		case entry.IsDir() || !strings.HasSuffix(p, ".md"):
 			return nil

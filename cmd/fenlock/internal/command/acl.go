@@ -64,13 +64,15 @@ func aclCommand() *cobra.Command {
 	f.StringVar(&o.user, "user", "lock-user", "`name` of the user")
 	f.BoolVar(&o.readOnly, "read-only", false, "for a user who looks at locks and takes none")
 	f.BoolVar(&o.selects, "select", false, "for URLs with the number of a database")
-	f.Var(given{&o.file, &o.fileSet}, "password-file", "`file` with the password in its only line, which only its owner may read")
+	f.Var(given{&o.file, &o.fileSet}, "password-file",
+		"`file` with the password in its only line, which only its owner may read")
 	return cmd
 }
 
 // line returns the command for the server.
 func (o *aclOptions) line() (string, error) {
-	if o.user == "" || strings.ContainsFunc(o.user, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }) {
+	if o.user == "" || strings.ContainsFunc(o.user,
+		func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }) {
 		return "", exitf(exitUsage, "--user is %q: a user's name has a character at least, and no spaces", o.user)
 	}
 	permissions := valkeynode.Permissions

@@ -34,12 +34,14 @@ func TestACL(t *testing.T) {
 		{"--prefix app:", " ~app:* ~fenlock-registers:app: ~fenlock-line:app:* ", "~fenlock:"},
 		{"--prefix=", " -@all ~* &fenlock-wake:* ", "registers"},
 		{`--prefix a"b\`, ` "~a\"b\\\\*" `, ""},
-		{"--password-file " + file("swordfish\n", 0o600), " on resetpass #b9f195c5cc7ef6afadbfbc42892ad47d3b24c6bc94bb510c4564a90a14e8b799 clearselectors ", "swordfish"},
+		{"--password-file " + file("swordfish\n", 0o600),
+			" on resetpass #b9f195c5cc7ef6afadbfbc42892ad47d3b24c6bc94bb510c4564a90a14e8b799 clearselectors ", "swordfish"},
 	} {
 		r := h.start(append([]string{"fenlock", "acl"}, strings.Fields(test.args)...)...)
 		out := r.rest()
 		r.want(0)
-		if !strings.Contains(out, test.out) || test.not != "" && strings.Contains(out, test.not) || strings.Count(out, "\n") != 1 {
+		if !strings.Contains(out, test.out) || test.not != "" && strings.Contains(out, test.not) ||
+			strings.Count(out, "\n") != 1 {
 			t.Errorf("acl %s: %q", test.args, out)
 		}
 		if hint := strings.Contains(r.stderr.String(), "cannot log in"); hint == strings.Contains(test.args, "password") {
@@ -109,7 +111,8 @@ func TestSecretsOnServers(t *testing.T) {
 				t.Fatal(err)
 			}
 			inURL = append(inURL, strings.Replace(s.URL(), "://", "://lock-user:"+secret+"@", 1))
-			inFile = append(inFile, fmt.Sprintf("%s?passwordfile=%s", strings.Replace(s.URL(), "://", "://lock-user@", 1), password))
+			inFile = append(inFile, fmt.Sprintf("%s?passwordfile=%s", strings.Replace(s.URL(), "://", "://lock-user@", 1),
+				password))
 		}
 		// What every user of a Linux machine can read, and what the command could print.
 		const look = `env; cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\0' ' '`

@@ -21,7 +21,8 @@ import (
 // acquireOrSignal takes the lock. A signal ends the wait as it would end any program, except that
 // nothing is left on the nodes (after locker.Close). A lock that came at the same moment and has
 // --at-least stays. A leader gets some signals that are the command's.
-func (o *runOptions) acquireOrSignal(locker *fenlock.Locker, name string, signals <-chan os.Signal) (*fenlock.Lock, error) {
+func (o *runOptions) acquireOrSignal(locker *fenlock.Locker, name string, signals <-chan os.Signal) (*fenlock.Lock,
+	error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	var (
@@ -81,7 +82,8 @@ func (o *runOptions) acquire(ctx context.Context, locker *fenlock.Locker, name s
 }
 
 // take takes what the flags say: the lock, or one of its slots.
-func (o *runOptions) take(ctx context.Context, locker *fenlock.Locker, name string, terms []fenlock.Option) (*fenlock.Lock, error) {
+func (o *runOptions) take(ctx context.Context, locker *fenlock.Locker, name string,
+	terms []fenlock.Option) (*fenlock.Lock, error) {
 	waits := !o.bounded || o.wait > 0
 	switch {
 	case o.slots == 0 && waits:
@@ -191,7 +193,8 @@ func (o *runOptions) failure(name string, err error) error {
 	case errors.Is(err, fenlock.ErrSlots):
 		return exitf(exitSlots, "%v: see --slots", err)
 	case errors.As(err, &held) && held.Name != name: // a slot's
-		return o.conflict("%snone of the %d slots of %q is free: %s", waited, o.slots, name, strings.TrimPrefix(held.Error(), "fenlock: "))
+		return o.conflict("%snone of the %d slots of %q is free: %s", waited, o.slots, name,
+			strings.TrimPrefix(held.Error(), "fenlock: "))
 	case errors.As(err, &held):
 		return o.conflict("%s%v", waited, held)
 	case errors.As(err, &quorum):

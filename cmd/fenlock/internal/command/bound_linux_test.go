@@ -102,7 +102,8 @@ func TestTheLockOfWhatIsLeft(t *testing.T) {
 // A command that is stopped for longer than the TTL has the lock all the same.
 func TestAStoppedHolderLosesNothing(t *testing.T) {
 	h := newHome(t)
-	r := h.start("fenlock", "run", "--ttl", "200ms", "--max-ttl", "200ms", "x", "--", "sh", "-c", "echo ready; read x; exit 4")
+	r := h.start("fenlock", "run", "--ttl", "200ms", "--max-ttl", "200ms", "x", "--", "sh", "-c",
+		"echo ready; read x; exit 4")
 	r.line()
 	r.signal(syscall.SIGSTOP)
 	time.Sleep(time.Second) // a TTL must be over
@@ -194,7 +195,8 @@ func TestWaitCoversOpening(t *testing.T) {
 	}
 	defer making.Close()
 	const header = 1<<40 + 256 // of the file's locks, the byte of the writer of its header
-	if err := unix.FcntlFlock(making.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK, Start: header, Len: 1}); err != nil {
+	if err := unix.FcntlFlock(making.Fd(), unix.F_OFD_SETLK,
+		&unix.Flock_t{Type: unix.F_WRLCK, Start: header, Len: 1}); err != nil {
 		t.Fatal(err)
 	}
 	for _, flags := range [][]string{{"--wait", "300ms"}, {"--no-wait", "--ttl", "1s"}} {

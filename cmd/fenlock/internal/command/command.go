@@ -45,7 +45,8 @@ var subcommands = []struct {
 	name string
 	make func() *cobra.Command
 }{
-	{"run", runCommand}, {"hold", holdCommand}, {"ls", lsCommand}, {"inspect", inspectCommand}, {"release", releaseCommand},
+	{"run", runCommand}, {"hold", holdCommand}, {"ls", lsCommand}, {"inspect", inspectCommand},
+	{"release", releaseCommand},
 	{"nodes", nodesCommand}, {"doctor", doctorCommand}, {"ui", uiCommand}, {"acl", aclCommand},
 	{"migrate", migrateCommand}, {"demo", demoCommand}, {"version", versionCommand}, {manPages, manCommand},
 }

@@ -69,7 +69,8 @@ type home struct {
 
 func newHome(t *testing.T, env ...string) *home {
 	state := t.TempDir()
-	base := []string{"PATH=" + filepath.Dir(program) + ":" + os.Getenv("PATH"), "HOME=/nonexistent", "XDG_STATE_HOME=" + state}
+	base := []string{"PATH=" + filepath.Dir(program) + ":" + os.Getenv("PATH"), "HOME=/nonexistent",
+		"XDG_STATE_HOME=" + state}
 	return &home{t: t, state: state, env: append(base, env...)}
 }
 

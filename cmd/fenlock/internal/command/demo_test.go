@@ -38,7 +38,8 @@ func TestDemo(t *testing.T) {
 
 func TestDemoArguments(t *testing.T) {
 	h := newHome(t)
-	h.start("fenlock", "demo", "pause").want(exitUsage, `there is no scene "pause": the scenes are paused, restart, outage`)
+	h.start("fenlock", "demo", "pause").want(exitUsage,
+		`there is no scene "pause": the scenes are paused, restart, outage`)
 	h.start("fenlock", "demo", "paused", "outage").want(exitUsage, "at most 1 arg")
 	h.start("fenlock", "demo", "client").want(exitUsage, "is started by fenlock demo")
 	h.start("env", "PATH=/nowhere", program, "demo").want(1, "apt-get install valkey-server")

@@ -69,7 +69,8 @@ func doctorCommand() *cobra.Command {
 	flags.DurationVar(&f.ttl, "ttl", fenlock.DefaultTTL, "`time` that clients use as their --ttl")
 	flags.DurationVar(&f.maxTTL, "max-ttl", 0, "`time` that clients use as their --max-ttl (default: not compared)")
 	flags.DurationVar(&f.during, "for", 2*time.Second, "`time` for which clocks are watched; 0 for not at all")
-	flags.StringArrayVar(&f.ignore, "ignore", nil, "leave out what this `check`, the word in brackets, has found; repeat it for more")
+	flags.StringArrayVar(&f.ignore, "ignore", nil,
+		"leave out what this `check`, the word in brackets, has found; repeat it for more")
 	return cmd
 }
 

@@ -30,9 +30,10 @@ const (
 )
 
 var engines = []engine{
-	{valkeyEngine, []string{"valkey", "valkeys", "redis", "rediss", "unix"}, false, func(_ context.Context, raw, prefix string) (fenlock.Node, error) {
-		return valkeynode.Open(raw, valkeynode.WithPrefix(prefix))
-	}},
+	{valkeyEngine, []string{"valkey", "valkeys", "redis", "rediss", "unix"}, false,
+		func(_ context.Context, raw, prefix string) (fenlock.Node, error) {
+			return valkeynode.Open(raw, valkeynode.WithPrefix(prefix))
+		}},
 	// sqlite: is no scheme any more: filenode says what to write instead.
 	{fileEngine, []string{"file", "sqlite"}, false, func(ctx context.Context, raw, _ string) (fenlock.Node, error) {
 		return filenode.OpenContext(ctx, raw)
@@ -72,13 +73,16 @@ func engineOf(raw string) (*engine, error) {
 		// Not left out: a group that is one node short has another majority.
 		return nil, errors.New("it is empty")
 	case raw == localOnly:
-		return nil, fmt.Errorf("%s is a lock of this machine only, and no node: say --local, or %s=%[1]s and nothing else", localOnly, nodesVariable)
+		return nil, fmt.Errorf("%s is a lock of this machine only, and no node: say --local, or %s=%[1]s and nothing else",
+			localOnly, nodesVariable)
 	case !ok:
 		return nil, fmt.Errorf("it has no scheme: %s (in %s, write a comma of a password as %%2C)", want, nodesVariable)
 	case strings.Contains(scheme, "cluster"):
-		return nil, fmt.Errorf("a cluster cannot be a node: name a server without cluster mode (docs/valkey.md, “Cluster mode”); %s", want)
+		return nil, fmt.Errorf(
+			"a cluster cannot be a node: name a server without cluster mode (docs/valkey.md, “Cluster mode”); %s", want)
 	case strings.Contains(scheme, "sentinel"):
-		return nil, fmt.Errorf("a sentinel cannot be a node: name each server by its own address (docs/valkey.md, “The servers”); %s", want)
+		return nil, fmt.Errorf(
+			"a sentinel cannot be a node: name each server by its own address (docs/valkey.md, “The servers”); %s", want)
 	case strings.Trim(scheme, "abcdefghijklmnopqrstuvwxyz+") != "":
 		return nil, errors.New(want)
 	}

@@ -70,12 +70,16 @@ func TestRunsWhatFlockRuns(t *testing.T) {
 		{"an empty file", []string{"env"}, []string{"./empty"}, "status 0"},
 		{"a script with a first line", []string{"env"}, []string{"./first"}, "#!/bin/cat\nits own program\nstatus 0"},
 		{"no PATH", []string{"env", "-i", state, "FENLOCK_QUIET=1"}, []string{"sh", "-c", "echo here"}, "here\nstatus 0"},
-		{"no PATH, and a shell", []string{"env", "-i", state, "FENLOCK_QUIET=1"}, []string{"-c", "echo here"}, "here\nstatus 0"},
+		{"no PATH, and a shell", []string{"env", "-i", state, "FENLOCK_QUIET=1"}, []string{"-c", "echo here"},
+			"here\nstatus 0"},
 		{"an empty PATH is the working folder", []string{"env", "PATH="}, []string{"plain", "a", "b"}, "2 b\nstatus 3"},
 		{"so is an empty folder in it", []string{"env", "PATH=/no/such:"}, []string{"plain", "a", "b"}, "2 b\nstatus 3"},
-		{"the next folder has it", []string{"env", "PATH=plain:/no/such:mode:folder:good"}, []string{"both"}, "the right one\nstatus 0"},
-		{"the next folder has its program", []string{"env", "PATH=interpreter:good"}, []string{"both"}, "the right one\nstatus 0"},
-		{"the shell of the user, by its name", []string{"env", "SHELL=bash"}, []string{"-c", "echo $0 $((1 + 1))"}, "bash 2\nstatus 0"},
+		{"the next folder has it", []string{"env", "PATH=plain:/no/such:mode:folder:good"}, []string{"both"},
+			"the right one\nstatus 0"},
+		{"the next folder has its program", []string{"env", "PATH=interpreter:good"}, []string{"both"},
+			"the right one\nstatus 0"},
+		{"the shell of the user, by its name", []string{"env", "SHELL=bash"}, []string{"-c", "echo $0 $((1 + 1))"},
+			"bash 2\nstatus 0"},
 		{"the shell of the user is empty", []string{"env", "SHELL="}, []string{"-c", "echo $0"}, "/bin/sh\nstatus 0"},
 	} {
 		for _, flags := range [][]string{nil, {"--lead"}} {
@@ -96,7 +100,8 @@ func TestRunsWhatFlockRuns(t *testing.T) {
 func TestDoesNotRunWhatFlockDoesNot(t *testing.T) {
 	h := newHome(t)
 	folder := t.TempDir()
-	for name, text := range map[string]string{"text": "", "program": "\x7fELF\x02\x00\n", "nowhere": "#!/no/such/shell\n"} {
+	for name, text := range map[string]string{"text": "", "program": "\x7fELF\x02\x00\n",
+		"nowhere": "#!/no/such/shell\n"} {
 		mode := os.FileMode(0o755)
 		if name == "text" {
 			mode = 0o644

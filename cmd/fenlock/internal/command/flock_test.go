@@ -49,7 +49,8 @@ func TestAsFlock(t *testing.T) {
 
 func TestWaitValue(t *testing.T) {
 	for text, want := range map[string]time.Duration{
-		"0": 0, "5": 5 * time.Second, "0.5": 500 * time.Millisecond, ".25": 250 * time.Millisecond, "+1": time.Second, "-1": -time.Second,
+		"0": 0, "5": 5 * time.Second, "0.5": 500 * time.Millisecond, ".25": 250 * time.Millisecond, "+1": time.Second,
+		"-1": -time.Second,
 		"5s": 5 * time.Second, "1m30s": 90 * time.Second, "100ms": 100 * time.Millisecond, "9000000000": 9e18,
 	} {
 		var d time.Duration

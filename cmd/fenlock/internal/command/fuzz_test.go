@@ -58,17 +58,29 @@ func fuzzRun(args []string) (exit int, given []string, run *cobra.Command) {
 // are the lines of the input.
 func FuzzRunArguments(f *testing.F) {
 	for _, args := range [][]string{
-		{}, {"x"}, {"x", "--"}, {"x", "--", "true"}, {"x", "true"}, {"x", "true", "y"}, {"x", "--no-wait", "--", "true"}, {"--", "-x", "--", "true"}, {"--", "x", "true"},
-		{"--frob", "x", "--", "true"}, {"--wait", "3", "x", "--", "true"}, {"--wait", "-1s", "x", "--", "true"}, {"--wait", "1s", "--no-wait", "x", "--", "true"},
-		{"--wait=1s", "--verbose=false", "x", "--", "sh", "-c", "exit 3", "--"}, {"-E", "256", "x", "--", "true"}, {"-E0", "x", "--", "true"}, {"-E=75", "x", "--", "true"},
-		{"--ttl", "0", "x", "--", "true"}, {"--ttl", "1ns", "x", "--", "true"}, {"--max-ttl", "0", "x", "--", "true"}, {"--max-hold", "-1s", "x", "--", "true"},
-		{"--max-hold", "0", "--max-ttl", "24h", "--ttl", "1h", "--prefix", "", "--label", "me", "--node", "valkey://a", "--node", "valkey://b", "x", "--", "true"},
-		{"--ttl", "9999999999h", "x", "--", "true"}, {"-h"}, {"--help", "x"}, {"x", "--", "--help"}, {"--wait"}, {"", "--", "true"}, {"\xff", "--", "true"}, {"--no-wait=maybe", "x", "--", "true"},
-		{"--", "--", "--", "--"}, {"-", "--", "true"}, {"---", "x", "--", "true"}, {"--=", "x", "--", "true"}, {"-E"}, {"x", "--", ""}, {"--node", "--", "x", "--", "true"}, {"-vE1", "x", "--", "true"},
-		{"x", "-c", "exit 3"}, {"x", "-c"}, {"x", "-c", "a", "b"}, {"x", "--command", ""}, {"-c", "true", "x"}, {"-w", "5", "x", "--", "true"}, {"-w.5", "x", "--", "true"}, {"--wait", "1e3", "x", "--", "true"},
-		{"-n", "x", "--", "true"}, {"-nw", "1", "x", "--", "true"}, {"-onxE3", "x", "--", "true"}, {"-s", "x", "--", "true"}, {"-q", "--verbose", "x", "--", "true"}, {"--quiet=0", "--verbose", "x", "--", "true"},
-		{"-wait", "5", "x", "--", "true"}, {"-n=false", "-w", "9999999999999999", "x", "--", "true"}, {"-q=1", "x", "--", "true"}, {"--pass-nodes", "--nodes-file", "f", "x", "--", "true"},
-		{"--local", "x", "--", "true"}, {"--local", "--node", "a", "x", "--", "true"}, {"--local", "--nodes-file", "", "x", "--", "true"}, {"--local=0", "--node", "a", "x", "--", "true"}, {"--node", "a", "--nodes-file", "f", "x", "--", "true"},
+		{}, {"x"}, {"x", "--"}, {"x", "--", "true"}, {"x", "true"}, {"x", "true", "y"}, {"x", "--no-wait", "--", "true"},
+		{"--", "-x", "--", "true"}, {"--", "x", "true"},
+		{"--frob", "x", "--", "true"}, {"--wait", "3", "x", "--", "true"}, {"--wait", "-1s", "x", "--", "true"},
+		{"--wait", "1s", "--no-wait", "x", "--", "true"},
+		{"--wait=1s", "--verbose=false", "x", "--", "sh", "-c", "exit 3", "--"}, {"-E", "256", "x", "--", "true"},
+		{"-E0", "x", "--", "true"}, {"-E=75", "x", "--", "true"},
+		{"--ttl", "0", "x", "--", "true"}, {"--ttl", "1ns", "x", "--", "true"}, {"--max-ttl", "0", "x", "--", "true"},
+		{"--max-hold", "-1s", "x", "--", "true"},
+		{"--max-hold", "0", "--max-ttl", "24h", "--ttl", "1h", "--prefix", "", "--label", "me", "--node", "valkey://a",
+			"--node", "valkey://b", "x", "--", "true"},
+		{"--ttl", "9999999999h", "x", "--", "true"}, {"-h"}, {"--help", "x"}, {"x", "--", "--help"}, {"--wait"},
+		{"", "--", "true"}, {"\xff", "--", "true"}, {"--no-wait=maybe", "x", "--", "true"},
+		{"--", "--", "--", "--"}, {"-", "--", "true"}, {"---", "x", "--", "true"}, {"--=", "x", "--", "true"}, {"-E"},
+		{"x", "--", ""}, {"--node", "--", "x", "--", "true"}, {"-vE1", "x", "--", "true"},
+		{"x", "-c", "exit 3"}, {"x", "-c"}, {"x", "-c", "a", "b"}, {"x", "--command", ""}, {"-c", "true", "x"},
+		{"-w", "5", "x", "--", "true"}, {"-w.5", "x", "--", "true"}, {"--wait", "1e3", "x", "--", "true"},
+		{"-n", "x", "--", "true"}, {"-nw", "1", "x", "--", "true"}, {"-onxE3", "x", "--", "true"}, {"-s", "x", "--", "true"},
+		{"-q", "--verbose", "x", "--", "true"}, {"--quiet=0", "--verbose", "x", "--", "true"},
+		{"-wait", "5", "x", "--", "true"}, {"-n=false", "-w", "9999999999999999", "x", "--", "true"},
+		{"-q=1", "x", "--", "true"}, {"--pass-nodes", "--nodes-file", "f", "x", "--", "true"},
+		{"--local", "x", "--", "true"}, {"--local", "--node", "a", "x", "--", "true"},
+		{"--local", "--nodes-file", "", "x", "--", "true"}, {"--local=0", "--node", "a", "x", "--", "true"},
+		{"--node", "a", "--nodes-file", "f", "x", "--", "true"},
 	} {
 		f.Add(strings.Join(args, "\n"))
 	}
@@ -84,7 +96,8 @@ func FuzzRunArguments(f *testing.F) {
 		status, given, run := fuzzRun(args)
 		switch status {
 		case 0:
-			if given != nil || !slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "-") && strings.Contains(a, "h") }) {
+			if given != nil || !slices.ContainsFunc(args,
+				func(a string) bool { return strings.HasPrefix(a, "-") && strings.Contains(a, "h") }) {
 				t.Errorf("%q: status 0, run with %q", args, given)
 			}
 			return
@@ -129,14 +142,16 @@ func nonsense(args []string, run *cobra.Command) (rest []string, problem string)
 			}
 		}
 		switch name {
-		case "--no-wait", "--verbose", "--shared", "--new-servers", "--quiet", "--exclusive", "--close", "--pass-nodes", "--local":
+		case "--no-wait", "--verbose", "--shared", "--new-servers", "--quiet", "--exclusive", "--close", "--pass-nodes",
+			"--local":
 			if !has {
 				value = "true"
 			}
 			if _, err := strconv.ParseBool(value); err != nil {
 				return nil, "neither true nor false"
 			}
-		case "--node", "--nodes-file", "--wait", "--conflict-exit-code", "--ttl", "--max-hold", "--max-ttl", "--prefix", "--label", "--slots":
+		case "--node", "--nodes-file", "--wait", "--conflict-exit-code", "--ttl", "--max-hold", "--max-ttl", "--prefix",
+			"--label", "--slots":
 			if !has && len(rest) == 0 {
 				return nil, "a flag without its value"
 			}
@@ -197,7 +212,8 @@ func nonsense(args []string, run *cobra.Command) (rest []string, problem string)
 		return nil, "two ways to speak"
 	case code < 0 || code > 255:
 		return nil, "no exit status"
-	case duration("--wait", 0) < 0, duration("--max-hold", 0) < 0, duration("--ttl", 1) <= 0, duration("--max-ttl", 1) <= 0:
+	case duration("--wait", 0) < 0, duration("--max-hold", 0) < 0, duration("--ttl", 1) <= 0,
+		duration("--max-ttl", 1) <= 0:
 		return nil, "no such time"
 	case fenlock.CheckName(rest[0]) != nil:
 		return nil, "no name"
@@ -208,7 +224,8 @@ func nonsense(args []string, run *cobra.Command) (rest []string, problem string)
 	return rest, ""
 }
 
-var fuzzLetters = map[string]string{"s": "--shared", "n": "--no-wait", "x": "--exclusive", "o": "--close", "q": "--quiet", "w": "--wait", "E": "--conflict-exit-code"}
+var fuzzLetters = map[string]string{"s": "--shared", "n": "--no-wait", "x": "--exclusive", "o": "--close",
+	"q": "--quiet", "w": "--wait", "E": "--conflict-exit-code"}
 
 // fuzzWait reads a time to wait: a duration, or a decimal number of seconds.
 func fuzzWait(text string) (time.Duration, bool) {
@@ -229,8 +246,10 @@ func fuzzWait(text string) (time.Duration, bool) {
 func FuzzRunValues(f *testing.F) {
 	const ms, s, h = int64(time.Millisecond), int64(time.Second), int64(time.Hour)
 	for _, v := range [][4]int64{
-		{10 * s, 30 * s, h, 75}, {100 * ms, 30 * s, h, 0}, {100*ms - 1, 30 * s, h, 0}, {100*ms + 1, 30 * s, h, 0}, {31 * s, 30 * s, h, 255}, {10 * s, 24 * h, 0, 256}, {10 * s, 24*h + 1, 0, 1},
-		{10 * s, 30 * s, 9 * s, -1}, {-1, -1, -1, 0}, {0, 0, 0, 0}, {math.MaxInt64, math.MaxInt64, math.MaxInt64, math.MaxInt64}, {math.MinInt64, 1, 1, 1},
+		{10 * s, 30 * s, h, 75}, {100 * ms, 30 * s, h, 0}, {100*ms - 1, 30 * s, h, 0}, {100*ms + 1, 30 * s, h, 0},
+		{31 * s, 30 * s, h, 255}, {10 * s, 24 * h, 0, 256}, {10 * s, 24*h + 1, 0, 1},
+		{10 * s, 30 * s, 9 * s, -1}, {-1, -1, -1, 0}, {0, 0, 0, 0},
+		{math.MaxInt64, math.MaxInt64, math.MaxInt64, math.MaxInt64}, {math.MinInt64, 1, 1, 1},
 	} {
 		f.Add(v[0], v[1], v[2], v[3], "orders/42", "label")
 	}
@@ -238,28 +257,33 @@ func FuzzRunValues(f *testing.F) {
 	f.Add(10*s, 30*s, h, int64(75), "a", "la\nbel")
 	f.Add(10*s, 30*s, h, int64(75), "Config.TTL", "\xff")
 	f.Fuzz(func(t *testing.T, ttl, maxTTL, maxHold, code int64, name, label string) {
-		args := []string{"--ttl", time.Duration(ttl).String(), "--max-ttl", time.Duration(maxTTL).String(), "--max-hold", time.Duration(maxHold).String(),
+		args := []string{"--ttl", time.Duration(ttl).String(), "--max-ttl", time.Duration(maxTTL).String(), "--max-hold",
+			time.Duration(maxHold).String(),
 			"-E", strconv.FormatInt(code, 10), "--label", label, "--node", "valkey://127.0.0.1:1", "--", name, "--", "true"}
 		status, given, _ := fuzzRun(args)
 		good := ttl > 0 && maxTTL > 0 && maxHold >= 0 && code >= 0 && code <= 255 && fenlock.CheckName(name) == nil
-		if want := map[bool]int{true: exitNotFound, false: exitUsage}[good]; status != want || good && !slices.Equal(given, []string{name, "--", "true"}) {
+		if want := map[bool]int{true: exitNotFound, false: exitUsage}[good]; status != want ||
+			good && !slices.Equal(given, []string{name, "--", "true"}) {
 			t.Fatalf("%q: status %d, run with %q; want %d", args, status, given, want)
 		}
 		if !good {
 			return
 		}
 		t.Setenv(nodesVariable, "")
-		o := runOptions{nodes: nodeFlags{urls: []string{"valkey://127.0.0.1:1"}}, ttl: time.Duration(ttl), maxTTL: time.Duration(maxTTL), maxHold: time.Duration(maxHold), label: label}
+		o := runOptions{nodes: nodeFlags{urls: []string{"valkey://127.0.0.1:1"}}, ttl: time.Duration(ttl),
+			maxTTL: time.Duration(maxTTL), maxHold: time.Duration(maxHold), label: label}
 		locker, err := o.open("x", fenlock.Observer{})
 		if err == nil {
 			locker.Close()
 		}
-		fits := ttl%ms == 0 && ttl >= 100*ms && ttl <= maxTTL && maxTTL <= 24*h && (maxHold == 0 || maxHold >= ttl) && fenlock.CheckName(label+"x") == nil && len(label) <= 128
+		fits := ttl%ms == 0 && ttl >= 100*ms && ttl <= maxTTL && maxTTL <= 24*h && (maxHold == 0 || maxHold >= ttl) &&
+			fenlock.CheckName(label+"x") == nil && len(label) <= 128
 		if fits != (err == nil) {
 			t.Fatalf("%q: %v", args, err)
 		}
 		var exit *exitError
-		if err != nil && (!errors.As(err, &exit) || exit.status != exitUsage || !strings.HasPrefix(exit.message, "--") || strings.Contains(strings.ReplaceAll(exit.message, strconv.Quote(label), ""), "Config")) {
+		if err != nil && (!errors.As(err, &exit) || exit.status != exitUsage || !strings.HasPrefix(exit.message, "--") ||
+			strings.Contains(strings.ReplaceAll(exit.message, strconv.Quote(label), ""), "Config")) {
 			t.Errorf("%q: %v is not about the flags", args, err)
 		}
 	})
@@ -269,8 +293,10 @@ func FuzzRunValues(f *testing.F) {
 // error is about the usage and does not have the password.
 func FuzzNodes(f *testing.F) {
 	for _, s := range [][2]string{
-		{"valkey://ann:", "@a:1"}, {"valkey://a:1, valkey://:", "@b:1 ,valkey://c:1"}, {"valkey://a,,valkey://:", "@b"}, {"valkey://ann:x,", "@a"},
-		{"valkey://ann:", ",y@a"}, {"http://ann:", "@a"}, {"valkeys://ann:", "@a?ca=/nowhere"}, {"valkey://ann:", "@a:port"}, {"valkey://ann:", "@a,unix:///x"}, {"valkey://ann:/", "@a"}, {"valkey://ann:1/", ",x@a"}, {"valkey://ann:", "@a#"},
+		{"valkey://ann:", "@a:1"}, {"valkey://a:1, valkey://:", "@b:1 ,valkey://c:1"}, {"valkey://a,,valkey://:", "@b"},
+		{"valkey://ann:x,", "@a"},
+		{"valkey://ann:", ",y@a"}, {"http://ann:", "@a"}, {"valkeys://ann:", "@a?ca=/nowhere"}, {"valkey://ann:", "@a:port"},
+		{"valkey://ann:", "@a,unix:///x"}, {"valkey://ann:/", "@a"}, {"valkey://ann:1/", ",x@a"}, {"valkey://ann:", "@a#"},
 	} {
 		f.Add(s[0], s[1])
 	}

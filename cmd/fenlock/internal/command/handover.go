@@ -70,14 +70,16 @@ func handOver(cmd *cobra.Command) error {
 			"group's rights (setuid, setgid): start %[2]s itself", what, allProgram)
 	}
 	err = syscall.Exec(program, os.Args, append(os.Environ(), handedVariable+"="+release()))
-	return exitf(exitNoQuorum, "%s needs the program %s, which cannot be run as %s (%v): %s", what, allProgram, program, err,
+	return exitf(exitNoQuorum, "%s needs the program %s, which cannot be run as %s (%v): %s", what, allProgram, program,
+		err,
 		remedy(cmd, published(version(), buildInfo().Settings)))
 }
 
 // remedy says how to get fenlock-all, of a version, or in a clone if that is empty.
 func remedy(cmd *cobra.Command, version string) string {
 	if version != "" {
-		return "install both, with the package or the archive of " + version + ", or: go install " + module + "/...@" + version
+		return "install both, with the package or the archive of " + version + ", or: go install " + module + "/...@" +
+			version
 	}
 	return "in a clone, \"make build\" makes both, and instead of \"go run ./cmd/fenlock\" say \"go run ./cmd/fenlock/" +
 		allProgram + strings.TrimPrefix(cmd.CommandPath(), "fenlock") + " ...\""

@@ -215,7 +215,8 @@ func TestHandOverByALink(t *testing.T) {
 	if err := os.Symlink(filepath.Join(folder, "fenlock"), link); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(other, allProgram), []byte("#!/bin/sh\necho beside the link\n"), 0o755); err != nil {
+	if err := os.WriteFile(filepath.Join(other, allProgram), []byte("#!/bin/sh\necho beside the link\n"),
+		0o755); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(link, "ui")
@@ -292,7 +293,8 @@ func TestHandOverIsRefusedToASetuidProgram(t *testing.T) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	out, err := cmd.CombinedOutput()
 	said := string(out)
-	if cmd.ProcessState.ExitCode() != exitNoQuorum || !strings.Contains(said, "setuid") || strings.Contains(said, "it ran") {
+	if cmd.ProcessState.ExitCode() != exitNoQuorum || !strings.Contains(said, "setuid") ||
+		strings.Contains(said, "it ran") {
 		t.Errorf("%v: %s", err, out)
 	}
 }
@@ -304,7 +306,8 @@ func TestRemedy(t *testing.T) {
 	if got := remedy(sub, ""); !strings.Contains(got, `"go run ./cmd/fenlock/fenlock-all ui ..."`) {
 		t.Errorf("%q", got)
 	}
-	if got := remedy(sub, "v1.2.3"); !strings.HasSuffix(got, "go install github.com/fenlock/fenlock/cmd/fenlock/...@v1.2.3") {
+	if got := remedy(sub, "v1.2.3"); !strings.HasSuffix(got,
+		"go install github.com/fenlock/fenlock/cmd/fenlock/...@v1.2.3") {
 		t.Errorf("%q", got)
 	}
 }

@@ -38,7 +38,8 @@ func (o *runOptions) runHeld(lock *fenlock.Lock, command []string, signals <-cha
 	}
 	defer w.close()
 	w.startBy = startBy
-	env = append(env, nameVariable+"="+lock.Name(), fmt.Sprintf("%s=%d", tokenVariable, lock.Token()), o.identity.with(o.slot))
+	env = append(env, nameVariable+"="+lock.Name(), fmt.Sprintf("%s=%d", tokenVariable, lock.Token()),
+		o.identity.with(o.slot))
 	if o.slots > 0 {
 		env = append(env, fmt.Sprintf("%s=%d", slotVariable, o.slot))
 	}

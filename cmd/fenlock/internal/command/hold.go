@@ -59,7 +59,8 @@ func holdCommand() *cobra.Command {
 	h.register(&run)
 	h.nodes.register(cmd)
 	cmd.Flags().SortFlags = false
-	for _, name := range []string{"wait", "no-wait", "ttl", "max-hold", "shared", "slots", "max-ttl", "new-servers", "label", "verbose"} {
+	for _, name := range []string{"wait", "no-wait", "ttl", "max-hold", "shared", "slots", "max-ttl", "new-servers",
+		"label", "verbose"} {
 		cmd.Flags().AddFlag(run.Flags().Lookup(name))
 	}
 	cmd.Flags().Lookup("max-hold").Usage = "the lock is lost after this `time` (default: no limit)"
@@ -200,7 +201,8 @@ func (h *hold) until(lock *fenlock.Lock) (end error) {
 			case end != nil: // the second one: at once, and the lease ends by time
 				return &exitError{status: exitSignal + int(sig.(syscall.Signal)), keep: true}
 			}
-			stop(&exitError{status: exitSignal + int(sig.(syscall.Signal))}, fmt.Errorf("the fenlock command got the signal %v", sig))
+			stop(&exitError{status: exitSignal + int(sig.(syscall.Signal))},
+				fmt.Errorf("the fenlock command got the signal %v", sig))
 		case err := <-h.failed:
 			if end == nil {
 				stop(err, err)

@@ -34,7 +34,8 @@ func TestHold(t *testing.T) {
 	h := newHome(t)
 	r := h.start("fenlock", "hold", "--ttl", "1s", "x")
 	held := r.told("held")
-	if now := clock.Now().Milliseconds(); held.Name != "x" || held.Token == 0 || held.Left > 1000 || held.Deadline > now+1000 || held.Slot != nil {
+	if now := clock.Now().Milliseconds(); held.Name != "x" || held.Token == 0 || held.Left > 1000 ||
+		held.Deadline > now+1000 || held.Slot != nil {
 		t.Errorf("at %d it is held as %+v", now, held)
 	}
 	if longer := r.told("extended"); longer.Token != held.Token || longer.Deadline <= held.Deadline {
@@ -116,7 +117,8 @@ func TestHoldWithoutAReader(t *testing.T) {
 		r.stdin.Close()
 		r.rest()
 	}
-	h.start("fenlock", "run", "--no-wait", "--slots", "2", "x", "--", "fenlock", "run", "--no-wait", "--slots", "2", "x", "--", "true").want(0)
+	h.start("fenlock", "run", "--no-wait", "--slots", "2", "x", "--", "fenlock", "run", "--no-wait", "--slots", "2", "x",
+		"--", "true").want(0)
 }
 
 // clientsHome has the clients of other languages where their programs find them.
@@ -185,7 +187,8 @@ os.write(write, b"x")
 `)
 	got := strings.Split(strings.TrimSpace(r.rest()), "\n")
 	slices.Sort(got)
-	if want := []string{"again", "the lock on 'x' is lost: this process was forked from the one that holds it", "the lock on 'x' was lost before its release"}; !slices.Equal(got, want) {
+	if want := []string{"again", "the lock on 'x' is lost: this process was forked from the one that holds it",
+		"the lock on 'x' was lost before its release"}; !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}
 	r.want(0)
@@ -250,7 +253,8 @@ func TestHoldClients(t *testing.T) {
 			mu.Unlock()
 		}
 		victim := all[i].Process.Pid
-		if children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", victim, victim)); rand.IntN(2) == 0 && len(children) > 0 {
+		if children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", victim, victim)); rand.IntN(2) == 0 &&
+			len(children) > 0 {
 			victim, _ = strconv.Atoi(strings.Fields(string(children))[0])
 		}
 		sig := []syscall.Signal{syscall.SIGSTOP, syscall.SIGKILL, syscall.SIGTERM}[rand.IntN(3)]
@@ -277,7 +281,8 @@ func TestHoldClients(t *testing.T) {
 	for a, until := range last {
 		for b, from := range first {
 			if a < b && until > from {
-				t.Errorf("the client with token %d believed in it at %d, one with %d since %d (hundredths of a second)", a, until, b, from)
+				t.Errorf("the client with token %d believed in it at %d, one with %d since %d (hundredths of a second)", a, until,
+					b, from)
 			}
 		}
 	}

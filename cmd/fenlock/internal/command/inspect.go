@@ -73,13 +73,15 @@ func describe(w io.Writer, l admin.LockInfo, now time.Time) {
 	case l.State == admin.Free && len(l.Votes) == 1:
 		fmt.Fprintf(w, "%s is free: %s is the next in the queue\n", printable(l.Name), printable(heldBy(l)))
 	case l.State == admin.Free:
-		fmt.Fprintf(w, "%s is free: %s has leases on too few nodes (it tries to take it, or an attempt has left them)\n", printable(l.Name), printable(heldBy(l)))
+		fmt.Fprintf(w, "%s is free: %s has leases on too few nodes (it tries to take it, or an attempt has left them)\n",
+			printable(l.Name), printable(heldBy(l)))
 	default:
 		fmt.Fprintf(w, "%s: so few nodes answer and vote that it cannot be said who has it\n", printable(l.Name))
 	}
 	table := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	if !l.Since.IsZero() {
-		fmt.Fprintf(table, "  since\t%s, %s ago (by the holder's clock)\n", l.Since.Format(time.DateTime), ago(now.Sub(l.Since)))
+		fmt.Fprintf(table, "  since\t%s, %s ago (by the holder's clock)\n", l.Since.Format(time.DateTime),
+			ago(now.Sub(l.Since)))
 	}
 	if l.Token != 0 {
 		fmt.Fprintf(table, "  token\t%s\n", l.Token)

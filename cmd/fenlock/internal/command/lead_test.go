@@ -98,7 +98,8 @@ func TestALeaderStandsAgain(t *testing.T) {
 // meanwhile; what is for the command only does not end the wait.
 func TestALeaderIsAskedToEnd(t *testing.T) {
 	h, servers := group(t)
-	r := h.start(append(short, "--lead", "x", "--", "sh", "-c", `trap "" TERM; echo; for i in 1 2 3 4 5 6 7 8 9; do sleep 1; done; echo survived`)...)
+	r := h.start(append(short, "--lead", "x", "--", "sh", "-c",
+		`trap "" TERM; echo; for i in 1 2 3 4 5 6 7 8 9; do sleep 1; done; echo survived`)...)
 	r.line()
 	r.signal(syscall.SIGTERM)
 	servers[0].Kill()
@@ -112,7 +113,8 @@ func TestALeaderIsAskedToEnd(t *testing.T) {
 	leader := alone.start("fenlock", "run", "--lead", "y", "--", "sh", "-c", "echo; read x; exit 0")
 	leader.line()
 	waiting := func() *running {
-		r := alone.start("sh", "-c", `exec fenlock run --verbose --lead y -- sh -c 'trap "" USR1 WINCH; echo $FENLOCK_NAME' 2>&1`)
+		r := alone.start(
+			"sh", "-c", `exec fenlock run --verbose --lead y -- sh -c 'trap "" USR1 WINCH; echo $FENLOCK_NAME' 2>&1`)
 		for !strings.Contains(r.line(), "waiting: ") {
 		}
 		return r
@@ -140,10 +142,12 @@ func TestLeadExcludes(t *testing.T) {
 		h.start("fenlock", "run", flag, "x"+said, "--", "true").want(0) // a name of its own: one is kept for a second
 	}
 	h.env = append(h.env, "FENLOCK_MAX_HOLD=1h")
-	h.start("fenlock", "run", "x", "--", "true").want(64, "FENLOCK_LEAD has no limit of time: it and FENLOCK_MAX_HOLD exclude each other")
+	h.start("fenlock", "run", "x", "--", "true").want(64,
+		"FENLOCK_LEAD has no limit of time: it and FENLOCK_MAX_HOLD exclude each other")
 	h.start("fenlock", "run", "--lead", "x", "--", "true").want(0, `leading "x", with term `)
 	r := h.start("fenlock", "run", "--lead=false", "--verbose", "x", "--", "true")
 	r.want(0, `"x" is taken`)
 	// It would wait for itself.
-	h.start("fenlock", "run", "--lead", "x", "--", "fenlock", "run", "--lead", "x", "--", "true").want(64, "to wait would be to wait for ever")
+	h.start("fenlock", "run", "--lead", "x", "--", "fenlock", "run", "--lead", "x", "--", "true").want(64,
+		"to wait would be to wait for ever")
 }

@@ -53,7 +53,8 @@ func (f *lookFlags) look(cmd *cobra.Command, print func(ctx context.Context, a *
 		var page bytes.Buffer // a screen in one write, or it flickers
 		err := print(cmd.Context(), a, &page)
 		if f.watch > 0 && !f.json && term.IsTerminal(int(os.Stdout.Fd())) {
-			fmt.Fprintf(cmd.OutOrStdout(), "\x1b[H\x1b[2J%s  every %v, Ctrl-C ends\n\n", time.Now().Format(time.TimeOnly), f.watch)
+			fmt.Fprintf(cmd.OutOrStdout(), "\x1b[H\x1b[2J%s  every %v, Ctrl-C ends\n\n", time.Now().Format(time.TimeOnly),
+				f.watch)
 		}
 		if _, failed := cmd.OutOrStdout().Write(page.Bytes()); failed != nil {
 			return cannotPrint(failed)
@@ -111,7 +112,8 @@ func (f nodeFlags) existing() ([]fenlock.Node, error) {
 		}
 	}
 	if _, err := os.Stat(path); path != "" && errors.Is(err, os.ErrNotExist) {
-		return nil, exitf(exitNoQuorum, "there is no file %s: no lock was ever taken in it (--node or %s name other nodes)", path, nodesVariable)
+		return nil, exitf(exitNoQuorum, "there is no file %s: no lock was ever taken in it (--node or %s name other nodes)",
+			path, nodesVariable)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), openPatience)
 	defer cancel()

@@ -29,7 +29,8 @@ func TestPatterns(t *testing.T) {
 	} {
 		prefix, matches := compile(c.pattern)
 		if prefix != c.prefix || !matches(c.yes) || c.no != "" && matches(c.no) {
-			t.Errorf("%q: the prefix is %q, matches %q: %v, %q: %v", c.pattern, prefix, c.yes, matches(c.yes), c.no, matches(c.no))
+			t.Errorf("%q: the prefix is %q, matches %q: %v, %q: %v", c.pattern, prefix, c.yes, matches(c.yes), c.no,
+				matches(c.no))
 		}
 	}
 }
@@ -37,7 +38,8 @@ func TestPatterns(t *testing.T) {
 // A client that can write to the nodes can write any name and label.
 func TestNothingElseIsPrinted(t *testing.T) {
 	for text, want := range map[string]string{
-		"grün 锁": "grün 锁", "\x1b[2J": `\x1b[2J`, "a\nb": `a\nb`, "\xff": `\xff`, "a\u202eb": `a\u202eb`, "\u0085": `\u0085`, `a"\b`: `a"\b`, "": "",
+		"grün 锁": "grün 锁", "\x1b[2J": `\x1b[2J`, "a\nb": `a\nb`, "\xff": `\xff`, "a\u202eb": `a\u202eb`, "\u0085": `\u0085`,
+		`a"\b`: `a"\b`, "": "",
 	} {
 		if got := printable(text); got != want {
 			t.Errorf("%q is printed as %s; want %s", text, got, want)
@@ -47,8 +49,9 @@ func TestNothingElseIsPrinted(t *testing.T) {
 
 func TestAgo(t *testing.T) {
 	for d, want := range map[time.Duration]string{
-		-time.Hour: "0s", 0: "0s", 59*time.Second + 999*time.Millisecond: "59s", time.Minute: "1m00s", 61 * time.Second: "1m01s",
-		time.Hour: "1h00m", 47*time.Hour + 59*time.Minute: "47h59m", 49 * time.Hour: "2d01h",
+		-time.Hour: "0s", 0: "0s", 59*time.Second + 999*time.Millisecond: "59s", time.Minute: "1m00s",
+		61 * time.Second: "1m01s",
+		time.Hour:        "1h00m", 47*time.Hour + 59*time.Minute: "47h59m", 49 * time.Hour: "2d01h",
 	} {
 		if got := ago(d); got != want {
 			t.Errorf("%v: %s; want %s", d, got, want)
@@ -60,7 +63,8 @@ var (
 	seenAt = time.Date(2026, 11, 22, 3, 0, 0, 0, time.Local)
 	node1  = admin.Vote{Node: "n1", Holds: true, Leased: true, Label: "host/42", Left: 8100 * time.Millisecond}
 	node2  = admin.Vote{Node: "n2", Holds: true, Leased: true, Label: "host/42", Left: 8 * time.Second}
-	isHeld = admin.LockInfo{Name: "orders/42", State: admin.Held, Label: "host/42", Since: seenAt.Add(-time.Hour), Token: 17, Left: 8 * time.Second}
+	isHeld = admin.LockInfo{Name: "orders/42", State: admin.Held, Label: "host/42", Since: seenAt.Add(-time.Hour),
+		Token: 17, Left: 8 * time.Second}
 )
 
 func TestDescribe(t *testing.T) {
@@ -69,7 +73,8 @@ func TestDescribe(t *testing.T) {
 		return l
 	}
 	waiting := votes(isHeld, node1, node2, admin.Vote{Node: "n3", Err: errors.New("n3: connection refused")})
-	waiting.Waiters, waiting.Waiting = []admin.WaiterInfo{{Label: "host/43", Waited: 65 * time.Second, Nodes: 2}, {Waited: time.Second}}, 5
+	waiting.Waiters, waiting.Waiting = []admin.WaiterInfo{{Label: "host/43", Waited: 65 * time.Second, Nodes: 2},
+		{Waited: time.Second}}, 5
 	for _, c := range []struct {
 		lock admin.LockInfo
 		want string
@@ -91,7 +96,8 @@ func TestDescribe(t *testing.T) {
     n1  has no lease
   the queue is empty
 `},
-		{votes(admin.LockInfo{Name: "a", State: admin.Free}, admin.Vote{Node: "n1", Leased: true, Reserved: true, Label: "host/7", Left: time.Second}),
+		{votes(admin.LockInfo{Name: "a", State: admin.Free},
+			admin.Vote{Node: "n1", Leased: true, Reserved: true, Label: "host/7", Left: time.Second}),
 			`a is free: host/7 is the next in the queue
     n1  keeps it for the next in the queue, for a second
   the queue is empty
@@ -147,7 +153,8 @@ func TestLookingIsRefused(t *testing.T) {
 		{"release --force a", exitUsage, "--yes"},
 		{"release --force --yes", exitUsage, "no NAME"},
 		{"ls --node valkey://127.0.0.1:1", exitNoQuorum, "connection refused"},
-		{"release --force --yes a --node valkey://127.0.0.1:1", exitNoQuorum, `inspect "a": valkey://127.0.0.1:1: connection refused`},
+		{"release --force --yes a --node valkey://127.0.0.1:1", exitNoQuorum,
+			`inspect "a": valkey://127.0.0.1:1: connection refused`},
 	} {
 		h.start(append([]string{"fenlock"}, strings.Fields(c.args)...)...).want(c.want, c.said)
 	}
@@ -156,7 +163,8 @@ func TestLookingIsRefused(t *testing.T) {
 // A lock that is held, on the default file: it is shown, and broken, and its job ends.
 func TestLookingAndBreaking(t *testing.T) {
 	h := newHome(t)
-	holder := h.start("fenlock", "run", "--label", "a report", "--ttl", "2s", "orders/42", "--", "sh", "-c", "echo held; exec sleep 100")
+	holder := h.start("fenlock", "run", "--label", "a report", "--ttl", "2s", "orders/42", "--", "sh", "-c",
+		"echo held; exec sleep 100")
 	if line := holder.line(); line != "held" {
 		t.Fatal(line)
 	}
@@ -183,8 +191,10 @@ func TestLookingAndBreaking(t *testing.T) {
 	for show("inspect", "--json", "orders/42").Waiting == 0 {
 		time.Sleep(20 * time.Millisecond)
 	}
-	for _, l := range []lockDoc{show("inspect", "--json", "orders/42"), show("ls", "--json"), show("ls", "--json", "order?/*")} {
-		if l.Name != "orders/42" || l.State != "held" || l.Holder != label("a report", holder) || l.Token == 0 || l.LeftMS != 0 || !l.Bound || l.Waiting != 1 || l.VotesFor != 1 || l.Since == nil {
+	for _, l := range []lockDoc{show("inspect", "--json", "orders/42"), show("ls", "--json"),
+		show("ls", "--json", "order?/*")} {
+		if l.Name != "orders/42" || l.State != "held" || l.Holder != label("a report", holder) || l.Token == 0 ||
+			l.LeftMS != 0 || !l.Bound || l.Waiting != 1 || l.VotesFor != 1 || l.Since == nil {
 			t.Errorf("%+v", l)
 		}
 	}
@@ -193,7 +203,8 @@ func TestLookingAndBreaking(t *testing.T) {
 	}
 	token := show("ls", "--json").Token
 	r := h.start("fenlock", "release", "--force", "--yes", "orders/42")
-	if text := r.rest(); !strings.Contains(text, "broken: orders/42, held by "+label("a report", holder)+" for ") || !strings.Contains(text, "1 waiting") {
+	if text := r.rest(); !strings.Contains(text, "broken: orders/42, held by "+label("a report", holder)+" for ") ||
+		!strings.Contains(text, "1 waiting") {
 		t.Error(text)
 	}
 	r.want(0)

@@ -85,7 +85,8 @@ type brokenDoc struct {
 func lockOf(l admin.LockInfo, now time.Time) lockDoc {
 	d := lockDoc{
 		Name: l.Name, State: l.State.String(), Holder: l.Label, Token: uint64(l.Token), LeftMS: l.Left.Milliseconds(),
-		Endless: l.State == admin.Held && l.Left == 0, Bound: l.Bound, VotesNeed: len(l.Votes)/2 + 1, Votes: []voteDoc{}, Waiting: l.Waiting,
+		Endless: l.State == admin.Held && l.Left == 0, Bound: l.Bound, VotesNeed: len(l.Votes)/2 + 1, Votes: []voteDoc{},
+		Waiting:   l.Waiting,
 		MoreShare: l.MoreShares, Slots: l.Slots,
 	}
 	d.Since, d.HeldMS = sinceOf(l.Since, now)
@@ -95,7 +96,8 @@ func lockOf(l admin.LockInfo, now time.Time) lockDoc {
 		d.SharedBy = append(d.SharedBy, one)
 	}
 	for _, v := range l.Votes {
-		vote := voteDoc{Node: v.Node, Holds: v.Holds, Leased: v.Leased, Reserved: v.Reserved, Label: v.Label, LeftMS: v.Left.Milliseconds(), Out: v.Out}
+		vote := voteDoc{Node: v.Node, Holds: v.Holds, Leased: v.Leased, Reserved: v.Reserved, Label: v.Label,
+			LeftMS: v.Left.Milliseconds(), Out: v.Out}
 		if v.Err != nil {
 			vote.Error = reason(v.Node, v.Err)
 		}

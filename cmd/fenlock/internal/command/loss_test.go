@@ -40,8 +40,10 @@ func TestLoss(t *testing.T) {
 		{"a majority dies", func(s []*testserver.Server) { s[0].Kill(); s[2].Kill() }, true, stubborn},
 		{"a majority hangs", func(s []*testserver.Server) { s[1].Pause(); s[2].Pause() }, true, stubborn},
 		// Back, but without memory: they are not admitted in time.
-		{"a majority restarts", func(s []*testserver.Server) { s[0].Kill(); s[1].Kill(); s[0].Restart(); s[1].Restart() }, true, stubborn},
-		{"a command that ends by SIGTERM", func(s []*testserver.Server) { s[0].Kill(); s[1].Kill() }, false, "echo child; echo grandchild; exec sleep 60"},
+		{"a majority restarts", func(s []*testserver.Server) { s[0].Kill(); s[1].Kill(); s[0].Restart(); s[1].Restart() },
+			true, stubborn},
+		{"a command that ends by SIGTERM", func(s []*testserver.Server) { s[0].Kill(); s[1].Kill() }, false,
+			"echo child; echo grandchild; exec sleep 60"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

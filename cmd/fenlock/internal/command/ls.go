@@ -80,7 +80,8 @@ func (f *lookFlags) list(ctx context.Context, a *admin.Admin, w io.Writer, patte
 		fmt.Fprintln(table, "NAME\tSTATE\tHOLDER\tFOR\tLEFT\tTOKEN\tVOTES\tWAITING")
 	}
 	for _, l := range shown {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", printable(l.Name), l.State, printable(orDash(heldBy(l))), since(l, now),
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", printable(l.Name), l.State, printable(orDash(heldBy(l))),
+			since(l, now),
 			left(l), orDash(tokenText(l)), votes(l), orDash(count(l.Waiting)))
 	}
 	table.Flush()

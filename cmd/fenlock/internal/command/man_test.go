@@ -22,19 +22,22 @@ func TestManualPages(t *testing.T) {
 			continue
 		}
 		for line := range strings.Lines(string(text)) {
-			if strings.HasPrefix(line, ".") && !regexp.MustCompile(`^\.(TH|SH|SS|PP|TP|nf|fi)\b`).MatchString(line) || strings.HasPrefix(line, "'") ||
+			if strings.HasPrefix(line, ".") && !regexp.MustCompile(`^\.(TH|SH|SS|PP|TP|nf|fi)\b`).MatchString(line) ||
+				strings.HasPrefix(line, "'") ||
 				strings.Contains(regexp.MustCompile(`\\(e|-|&|f[BIR])`).ReplaceAllString(line, ""), `\`) {
 				t.Errorf("%s: %q", cmd.CommandPath(), line)
 			}
 		}
-		if !strings.Contains(string(text), roff("--quiet")+`\fR`+"\n"+roff("print nothing on stderr but errors; FENLOCK_QUIET")) {
+		if !strings.Contains(string(text),
+			roff("--quiet")+`\fR`+"\n"+roff("print nothing on stderr but errors; FENLOCK_QUIET")) {
 			t.Errorf("%s: no flags in %s", cmd.CommandPath(), text)
 		}
 	}
 	h.start("fenlock", "man", filepath.Join(dir, "none")).want(64, "no such file")
 	h.start("fenlock", "man").want(64, "accepts 1 arg")
 
-	if got, want := manText("One\n two.\n\nA 'b'\n.c-d\n\n  x\\\n\ne"), ".SS One\n.nf\n two.\n.fi\n.PP\nA 'b'\n\\&.c\\-d\n.PP\n.nf\n  x\\e\n.fi\n.PP\ne\n"; got != want {
+	if got, want := manText("One\n two.\n\nA 'b'\n.c-d\n\n  x\\\n\ne"),
+		".SS One\n.nf\n two.\n.fi\n.PP\nA 'b'\n\\&.c\\-d\n.PP\n.nf\n  x\\e\n.fi\n.PP\ne\n"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

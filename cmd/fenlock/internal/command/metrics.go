@@ -24,7 +24,8 @@ type metricsOptions struct {
 
 func (o *metricsOptions) register(f *pflag.FlagSet) {
 	o.flags = f
-	f.StringVar(&o.address, "metrics", "", "`address`, HOST:PORT, that Prometheus is answered at while this runs: /metrics")
+	f.StringVar(&o.address, "metrics", "",
+		"`address`, HOST:PORT, that Prometheus is answered at while this runs: /metrics")
 	f.BoolVar(&o.names, "metrics-names", false, "let metrics have the lock's name, as a label")
 	f.StringVar(&o.tokenFile, "metrics-token-file", "", "`file` with the token that Prometheus has to know, which only its owner may read; for an address that other machines reach")
 }
@@ -76,7 +77,8 @@ func readToken(flag, path string) (string, error) {
 		return "", exitf(exitUsage, "%s: %v", flag, err)
 	}
 	if len(token) < listen.MinToken {
-		return "", exitf(exitUsage, "%s: the token has %d bytes, at least %d are needed: nothing else keeps others out", flag, len(token), listen.MinToken)
+		return "", exitf(exitUsage, "%s: the token has %d bytes, at least %d are needed: nothing else keeps others out", flag,
+			len(token), listen.MinToken)
 	}
 	return token, nil
 }

@@ -52,7 +52,8 @@ func TestRunMetrics(t *testing.T) {
 	r := h.start("fenlock", "run", "--metrics", at, "secret-name", "--", "sh", "-c", "echo ready; read x; exit 3")
 	has(t, at, "\nfenlock_waiting 1\n", "\nfenlock_held 0\n", "fenlock_node_admitted{fenlock_node_name=")
 	end()
-	text := has(t, at, "\nfenlock_waiting 0\n", "\nfenlock_held 1\n", `fenlock_wait_duration_seconds_count{fenlock_outcome="acquired"} 1`)
+	text := has(t, at, "\nfenlock_waiting 0\n", "\nfenlock_held 1\n",
+		`fenlock_wait_duration_seconds_count{fenlock_outcome="acquired"} 1`)
 	if strings.Contains(text, "secret-name") {
 		t.Errorf("the lock's name is in\n%s", text)
 	}
@@ -99,19 +100,25 @@ func TestRunMetricsAddress(t *testing.T) {
 		}
 		return path
 	}
-	token, short, open := file("token", "0123456789abcdef\n", 0o600), file("short", "0123456789abcde\n", 0o600), file("open", "0123456789abcdef\n", 0o644)
+	token, short, open := file("token", "0123456789abcdef\n", 0o600), file("short", "0123456789abcde\n",
+		0o600), file("open", "0123456789abcdef\n", 0o644)
 	for _, c := range []struct {
 		env, args []string
 		said      string
 	}{
-		{nil, []string{"--metrics", taken.Addr().String()}, "--metrics: " + taken.Addr().String() + " is in use by another program, or by another fenlock run: choose another port"},
-		{[]string{"FENLOCK_METRICS=" + taken.Addr().String()}, nil, "FENLOCK_METRICS: " + taken.Addr().String() + " is in use"},
+		{nil, []string{"--metrics", taken.Addr().String()},
+			"--metrics: " + taken.Addr().String() +
+				" is in use by another program, or by another fenlock run: choose another port"},
+		{[]string{"FENLOCK_METRICS=" + taken.Addr().String()}, nil,
+			"FENLOCK_METRICS: " + taken.Addr().String() + " is in use"},
 		{nil, []string{"--metrics", "5626"}, `--metrics: "5626" is no address: HOST:PORT is wanted, such as 127.0.0.1:5626`},
 		{nil, []string{"--metrics", "127.0.0.1:99999"}, "invalid port"},
-		{nil, []string{"--metrics", "192.0.2.1:0", "--metrics-token-file", token}, "192.0.2.1:0 is no address of this machine"},
+		{nil, []string{"--metrics", "192.0.2.1:0", "--metrics-token-file", token},
+			"192.0.2.1:0 is no address of this machine"},
 		{nil, []string{"--metrics", "0.0.0.0:0"}, "can be reached from other machines, and every program that reaches it could read how the lock does: say --metrics-token-file, or listen at a loopback address such as 127.0.0.1:5626"},
 		{nil, []string{"--metrics", ":0"}, "can be reached from other machines"},
-		{nil, []string{"--metrics", "0.0.0.0:0", "--metrics-token-file", short}, "--metrics-token-file: the token has 15 bytes"},
+		{nil, []string{"--metrics", "0.0.0.0:0", "--metrics-token-file", short},
+			"--metrics-token-file: the token has 15 bytes"},
 		{nil, []string{"--metrics", "0.0.0.0:0", "--metrics-token-file", open}, "--metrics-token-file: "},
 		{nil, []string{"--metrics", "0.0.0.0:0", "--metrics-token-file", filepath.Join(folder, "none")}, "does not exist"},
 		{nil, []string{"--metrics", "127.0.0.1:0", "--metrics-token-file", ""}, "--metrics-token-file: "},

@@ -94,8 +94,10 @@ func TestLocation(t *testing.T) {
 		"file://" + dir + "/x", "file://" + dir + "/y",
 		"etcd://h", "etcd://i", "etcd://h/a", "etcd://h?name=n", "etcd://i?name=n",
 		"zk://h", "zk://i", "zk://h/a",
-		"postgres://u@h/d", "postgres://u@i/d", "postgres://u@h/e", "postgres://u@h/d?schema=s", "postgres://u@h/d?name=n", "postgres://u@i/d?name=n",
-		"mysql://u@127.0.0.1/d", "mysql://u@127.0.0.2/d", "mysql://u@127.0.0.1/e", "mysql://u@127.0.0.1/d?name=n", "mysql://u@127.0.0.2/d?name=n",
+		"postgres://u@h/d", "postgres://u@i/d", "postgres://u@h/e", "postgres://u@h/d?schema=s", "postgres://u@h/d?name=n",
+		"postgres://u@i/d?name=n",
+		"mysql://u@127.0.0.1/d", "mysql://u@127.0.0.2/d", "mysql://u@127.0.0.1/e", "mysql://u@127.0.0.1/d?name=n",
+		"mysql://u@127.0.0.2/d?name=n",
 	} {
 		place := at(url, "p")
 		if place != at(url, "p") {

@@ -30,9 +30,13 @@ func (f *nodeFlags) register(cmd *cobra.Command) {
 	f.prefix = valkeynode.DefaultPrefix
 	flags := cmd.Flags()
 	flags.StringArrayVar(&f.urls, "node", nil, "`URL` of a node; repeat it for each node of the group")
-	flags.Var(given{&f.file, &f.fileSet}, "nodes-file", "`file` with the nodes' URLs, one on a line, which only its owner may read")
-	flags.BoolVar(&f.local, "local", false, "a lock of this machine only is meant, whatever "+nodesVariable+" says; "+nodesVariable+"="+localOnly+" means it as well")
-	flags.Var(given{&f.prefix, &f.prefixSet}, "prefix", "`text` before the name in Valkey and Redis keys; '' for what other Redlock clients use")
+	flags.Var(given{&f.file, &f.fileSet}, "nodes-file",
+		"`file` with the nodes' URLs, one on a line, which only its owner may read")
+	flags.BoolVar(&f.local, "local", false,
+		"a lock of this machine only is meant, whatever "+nodesVariable+" says; "+nodesVariable+"="+localOnly+
+			" means it as well")
+	flags.Var(given{&f.prefix, &f.prefixSet}, "prefix",
+		"`text` before the name in Valkey and Redis keys; '' for what other Redlock clients use")
 }
 
 // given is the value of a flag where an empty text is not the same as no flag.
@@ -118,7 +122,8 @@ func (f nodeFlags) list() ([]placed, error) {
 	case listSet && strings.TrimSpace(list) == "":
 		return nil, exitf(exitUsage, empty, nodesVariable, "the nodes", "say "+localOnly)
 	case fileSet && file == "":
-		return nil, exitf(exitUsage, empty, nodesFileVariable, "the file with the nodes", "set "+nodesVariable+"="+localOnly+" instead")
+		return nil, exitf(exitUsage, empty, nodesFileVariable, "the file with the nodes",
+			"set "+nodesVariable+"="+localOnly+" instead")
 	case listSet && list == withheld:
 		return nil, exitf(exitUsage, "%s was withheld from this command by the fenlock run around it, because it has a password: name a file with the nodes (--nodes-file or %s), or run the outer one with --pass-nodes", nodesVariable, nodesFileVariable)
 	case listSet && strings.TrimSpace(list) == localOnly:

@@ -31,8 +31,10 @@ func shown() (groupView, []doctor.Finding) {
 	members := []string{"10.0.0.1:6379", "10.0.0.2:6379", "10.0.0.3:6379", "10.0.0.4:6379", "10.0.0.5:6379"}
 	info := func(i int, change func(info *admin.NodeInfo, e *node.Examination)) admin.NodeInfo {
 		one := admin.NodeInfo{Node: "valkey://" + members[i], Examination: node.Examination{
-			Product: "Valkey", Version: "8.0.10", Server: fmt.Sprintf("%040x", i), Member: members[i], Role: "primary", Address: strings.TrimSuffix(members[i], ":6379"),
-			Uptime: 75 * time.Hour, RoundTrip: 412 * time.Microsecond, Clock: node.ClockReading{Store: at.Add(1500 * time.Microsecond), Here: at},
+			Product: "Valkey", Version: "8.0.10", Server: fmt.Sprintf("%040x", i), Member: members[i], Role: "primary",
+			Address: strings.TrimSuffix(members[i], ":6379"),
+			Uptime:  75 * time.Hour, RoundTrip: 412 * time.Microsecond,
+			Clock:    node.ClockReading{Store: at.Add(1500 * time.Microsecond), Here: at},
 			Admitted: true, MaxTTL: 30 * time.Second, Members: members, Memory: fmt.Sprint(i),
 		}}
 		change(&one, &one.Examination)
@@ -41,16 +43,19 @@ func shown() (groupView, []doctor.Finding) {
 	g := doctor.Group{TTL: 10 * time.Second, Nodes: []admin.NodeInfo{
 		info(0, func(*admin.NodeInfo, *node.Examination) {}),
 		info(1, func(_ *admin.NodeInfo, e *node.Examination) {
-			e.Admitted, e.Rebuild, e.Why, e.Wait, e.Uptime = false, true, "it was started a short time ago and may have forgotten leases", 27500*time.Millisecond, 3*time.Second
+			e.Admitted, e.Rebuild, e.Why, e.Wait, e.Uptime = false, true,
+				"it was started a short time ago and may have forgotten leases", 27500*time.Millisecond, 3*time.Second
 		}),
 		info(2, func(info *admin.NodeInfo, e *node.Examination) {
 			// A server may send anything.
-			info.Err = fmt.Errorf("%s: %w: the user or the password is wrong (WRONGPASS \x1b[2J)", info.Node, node.ErrMisconfigured)
+			info.Err = fmt.Errorf("%s: %w: the user or the password is wrong (WRONGPASS \x1b[2J)", info.Node,
+				node.ErrMisconfigured)
 			*e = node.Examination{Member: e.Member}
 		}),
 		info(3, func(info *admin.NodeInfo, e *node.Examination) {
 			info.Err = fmt.Errorf("%s: it takes the connection and does not answer within 2s", info.Node)
-			*e = node.Examination{Member: e.Member, Findings: []node.Finding{node.Found("hangs", node.Warning, "It hangs.").Do("Continue it.")}}
+			*e = node.Examination{Member: e.Member,
+				Findings: []node.Finding{node.Found("hangs", node.Warning, "It hangs.").Do("Continue it.")}}
 		}),
 		info(4, func(_ *admin.NodeInfo, e *node.Examination) {
 			e.Clock.Store, e.RoundTrip = e.Clock.Store.Add(time.Hour), 12345*time.Microsecond
@@ -163,7 +168,8 @@ func TestDoctorExitStatus(t *testing.T) {
 	run(0, holes, "--ignore", "idle-timeout")
 	servers[0].Do("CONFIG", "SET", "timeout", "0")
 	servers[1].Do("FLUSHALL")
-	if d := run(1, holes); d.Usable != 2 || d.Nodes[1].State != "out" || d.Nodes[1].WaitMS <= 0 || d.Nodes[1].WaitMS > 32_000 {
+	if d := run(1, holes); d.Usable != 2 || d.Nodes[1].State != "out" || d.Nodes[1].WaitMS <= 0 ||
+		d.Nodes[1].WaitMS > 32_000 {
 		t.Errorf("%+v", d)
 	}
 	servers[2].Kill()
@@ -182,7 +188,8 @@ func TestLookShowsNoPassword(t *testing.T) {
 	s := testserver.Start(t, testserver.Kinds(t)[0], "requirepass right-one")
 	gone := testserver.Start(t, testserver.Kinds(t)[0])
 	gone.Kill()
-	h := newHome(t, nodesVariable+"=valkey://ann:"+secret+"@"+s.Addr()+",valkey://:"+secret+"@"+gone.Addr()+",valkey://:"+secret+"@nowhere.invalid")
+	h := newHome(t, nodesVariable+"=valkey://ann:"+secret+"@"+s.Addr()+",valkey://:"+secret+"@"+gone.Addr()+",valkey://:"+
+		secret+"@nowhere.invalid")
 	for _, args := range []string{"nodes", "nodes --json", "doctor --for 0s", "doctor --for 0s --json"} {
 		r := h.start(append([]string{"fenlock"}, strings.Fields(args)...)...)
 		text := r.rest()
@@ -206,7 +213,8 @@ func TestLookAtAFile(t *testing.T) {
 	}
 	h.start("fenlock", "run", "a", "--", "true").want(0)
 	r := h.start("fenlock", "nodes")
-	if text := r.rest(); !strings.Contains(text, "locks  votes") || !strings.Contains(text, "file 1") || !strings.Contains(text, "\nLocks can be taken.") {
+	if text := r.rest(); !strings.Contains(text, "locks  votes") || !strings.Contains(text, "file 1") ||
+		!strings.Contains(text, "\nLocks can be taken.") {
 		t.Error(text)
 	}
 	r.want(0)
@@ -224,7 +232,8 @@ func TestLookAtAFile(t *testing.T) {
 func TestFullDiskIsNoContradiction(t *testing.T) {
 	v := groupView{nodes: make([]nodeView, 1), need: 1, usable: 1}
 	full := doctor.Finding{Finding: node.Found("disk-space", node.Error, "The disk is full.")}
-	if text := v.findings([]doctor.Finding{full}); strings.Contains(text, "Locks can be taken") || !strings.Contains(text, "Some names can be locked, and others not") {
+	if text := v.findings([]doctor.Finding{full}); strings.Contains(text, "Locks can be taken") ||
+		!strings.Contains(text, "Some names can be locked, and others not") {
 		t.Error(text)
 	}
 	full.Severity = node.Warning
@@ -267,7 +276,8 @@ func TestNodesAreWatched(t *testing.T) {
 func TestChecksAreDocumented(t *testing.T) {
 	named := regexp.MustCompile(`(?:node\.Found|found)\("([a-z-]+)"|^\s*\{"([a-z-]+)", \[\]string\{"`)
 	inCode := map[string]bool{}
-	for _, folder := range []string{"../doctor", "../../../../node/respnode/internal/examine", "../../../../node/filenode"} {
+	for _, folder := range []string{"../doctor", "../../../../node/respnode/internal/examine",
+		"../../../../node/filenode"} {
 		files, err := filepath.Glob(folder + "/*.go")
 		if err != nil || len(files) == 0 {
 			t.Fatal(folder, err)

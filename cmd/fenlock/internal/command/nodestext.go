@@ -123,17 +123,22 @@ func (v groupView) findings(found []doctor.Finding) string {
 		case len(f.Nodes) > 1:
 			where = strings.Join(f.Nodes, ", ")
 		}
-		fmt.Fprintf(&b, "\n%s", wrap(fmt.Sprintf("%s [%s] %s", strings.ToUpper(f.Severity.String()), f.Check, clean(where)), "", "  "))
+		fmt.Fprintf(&b, "\n%s", wrap(fmt.Sprintf("%s [%s] %s", strings.ToUpper(f.Severity.String()), f.Check, clean(where)),
+			"", "  "))
 		b.WriteString(wrap(clean(f.Reason), "  ", "  "))
 		if f.Advice != "" {
 			b.WriteString(wrap(clean(f.Advice), "  -> ", "     "))
 		}
 	}
 	summary := v.summary()
-	if slices.ContainsFunc(found, func(f doctor.Finding) bool { return f.Check == "disk-space" && f.Severity == node.Error }) {
+	if slices.ContainsFunc(found, func(f doctor.Finding) bool {
+		return f.Check == "disk-space" &&
+			f.Severity == node.Error
+	}) {
 		summary = "Some names can be locked, and others not: the disk is full."
 	}
-	fmt.Fprintf(&b, "\n%s\n%s, %s, %s.\n", summary, counted(counts[node.Error], "error"), counted(counts[node.Warning], "warning"), counted(counts[node.Note], "note"))
+	fmt.Fprintf(&b, "\n%s\n%s, %s, %s.\n", summary, counted(counts[node.Error], "error"),
+		counted(counts[node.Warning], "warning"), counted(counts[node.Note], "note"))
 	return b.String()
 }
 

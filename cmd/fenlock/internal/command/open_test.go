@@ -40,12 +40,16 @@ func TestOpenNodes(t *testing.T) {
 		{name: "a cluster", variable: "redis-cluster://u:secret@a:1", status: 64, said: "docs/valkey.md, “Cluster mode”"},
 		{name: "a comma in a password", variable: "valkey://u:x,secret@a:1", status: 64, said: "%2C"},
 		{name: "port", variable: "valkey://u:secret@a:port", status: 64, said: "cannot be parsed"},
-		{name: "mixed", variable: file + ",valkey://u:secret@a:1", status: 64, said: "node 1 is a file: a file is of this machine only, and the only node"},
+		{name: "mixed", variable: file + ",valkey://u:secret@a:1", status: 64,
+			said: "node 1 is a file: a file is of this machine only, and the only node"},
 		{name: "two files", flags: nodeFlags{urls: []string{file, file + "2"}}, status: 64, said: "--node: node 1 is a file"},
-		{name: "an earlier version's URL", flags: nodeFlags{urls: []string{"sqlite:///x"}}, status: 64, said: "write file: instead of sqlite:"},
+		{name: "an earlier version's URL", flags: nodeFlags{urls: []string{"sqlite:///x"}}, status: 64,
+			said: "write file: instead of sqlite:"},
 		{name: "a folder", flags: nodeFlags{urls: []string{"file://" + t.TempDir()}}, status: 69, said: "is a directory"},
-		{name: "something else", flags: nodeFlags{urls: []string{"file:///dev/null"}}, status: 69, said: "not a regular file"},
-		{name: "no such folder", flags: nodeFlags{urls: []string{"file://" + t.TempDir() + "/typo/a"}}, status: 69, said: "/typo does not exist"},
+		{name: "something else", flags: nodeFlags{urls: []string{"file:///dev/null"}}, status: 69,
+			said: "not a regular file"},
+		{name: "no such folder", flags: nodeFlags{urls: []string{"file://" + t.TempDir() + "/typo/a"}}, status: 69,
+			said: "/typo does not exist"},
 		{name: "prefix", flags: nodeFlags{urls: []string{file}, prefixSet: true}, status: 64, said: "--prefix"},
 		{name: "prefix with the default file", flags: nodeFlags{prefixSet: true}, status: 64, said: "--prefix"},
 	} {
@@ -113,7 +117,8 @@ func TestAnUnusableHome(t *testing.T) {
 		said string
 	}{
 		{"-u HOME", "no nodes, and neither XDG_STATE_HOME nor HOME is an absolute path: " + way},
-		{"HOME=/dev/null", "the lock cannot be in /dev/null/.local/state/fenlock/locks: " + way + " (mkdir /dev/null: not a directory)"},
+		{"HOME=/dev/null", "the lock cannot be in /dev/null/.local/state/fenlock/locks: " + way +
+			" (mkdir /dev/null: not a directory)"},
 		{"XDG_STATE_HOME=/dev/null", "the lock cannot be in /dev/null/fenlock/locks: " + way},
 	} {
 		args := append([]string{"env", "-u", "XDG_STATE_HOME"}, strings.Fields(test.env)...)
@@ -123,7 +128,8 @@ func TestAnUnusableHome(t *testing.T) {
 			t.Errorf("%s: more than that: %s", test.env, &r.stderr)
 		}
 	}
-	for err, status := range map[error]int{syscall.EACCES: 64, syscall.EPERM: 64, syscall.EROFS: 64, syscall.ENOSPC: 69, syscall.EIO: 69} {
+	for err, status := range map[error]int{syscall.EACCES: 64, syscall.EPERM: 64, syscall.EROFS: 64, syscall.ENOSPC: 69,
+		syscall.EIO: 69} {
 		var exit *exitError
 		err := unusable("/x/y", &os.PathError{Op: "mkdir", Path: "/x", Err: err})
 		if !errors.As(err, &exit) || exit.status != status || !strings.Contains(exit.message, "/x/y: ") {

@@ -52,18 +52,24 @@ func (o *runOptions) register(cmd *cobra.Command) {
 	f.SortFlags = false
 	f.SetInterspersed(false) // what follows NAME is the command's
 	o.nodes.register(cmd)
-	f.VarP(waitValue{&o.wait}, "wait", "w", "give up after this `time`, or number of seconds (default: wait without limit)")
+	f.VarP(waitValue{&o.wait}, "wait", "w",
+		"give up after this `time`, or number of seconds (default: wait without limit)")
 	f.Lookup("wait").DefValue = "0" // which the help leaves out
 	f.BoolVarP(&o.noWait, "no-wait", "n", false, "give up at once if the lock is held")
 	f.IntVarP(&o.heldStatus, "conflict-exit-code", "E", exitHeld, "exit `status` if the lock is held or the wait ran out")
 	f.DurationVar(&o.ttl, "ttl", fenlock.DefaultTTL, "`time` that the lock stays taken if this machine dies")
 	f.DurationVar(&o.maxHold, "max-hold", 0, "stop the command after this `time` (default: no limit)")
-	f.DurationVar(&o.atLeast, "at-least", 0, "keep the lock for at least this `time`, also when the command has ended, or fenlock was killed (at most --max-ttl)")
-	f.BoolVar(&o.lead, "lead", false, "run the command while this process leads: start it again, in its turn, if the lock was lost")
+	f.DurationVar(&o.atLeast, "at-least", 0,
+		"keep the lock for at least this `time`, also when the command has ended, or fenlock was killed (at most --max-ttl)")
+	f.BoolVar(&o.lead, "lead", false,
+		"run the command while this process leads: start it again, in its turn, if the lock was lost")
 	f.BoolVarP(&o.shared, "shared", "s", false, "share the lock with others that say so; those that do not have it alone")
-	f.IntVar(&o.slots, "slots", 0, "take one of this `number` of slots: so many commands run at a time (all clients say the same number)")
-	f.DurationVar(&o.maxTTL, "max-ttl", fenlock.DefaultMaxTTL, "longest --ttl of any client, and the `time` that a restarted server stays out; the same for all clients")
-	f.BoolVar(&o.newServers, "new-servers", false, "none of the servers was ever used: they need not wait for --max-ttl; say it once, by hand")
+	f.IntVar(&o.slots, "slots", 0,
+		"take one of this `number` of slots: so many commands run at a time (all clients say the same number)")
+	f.DurationVar(&o.maxTTL, "max-ttl", fenlock.DefaultMaxTTL,
+		"longest --ttl of any client, and the `time` that a restarted server stays out; the same for all clients")
+	f.BoolVar(&o.newServers, "new-servers", false,
+		"none of the servers was ever used: they need not wait for --max-ttl; say it once, by hand")
 	f.StringVar(&o.label, "label", "", "`text` that tells others who has the lock, beside host/process id")
 	f.BoolVar(&o.passNodes, "pass-nodes", false, "let the command have FENLOCK_NODES although there is a password in it")
 	f.BoolVar(&o.verbose, "verbose", false, "say on stderr what happens to the lock")
@@ -82,7 +88,8 @@ func checkRunArgs(_ *cobra.Command, args []string) error {
 		return exitf(exitUsage, "no NAME and no COMMAND: %s", runForm)
 	case len(args) > 1 && isShell(args[1]):
 		if len(args) != 3 {
-			return exitf(exitUsage, "%s takes one COMMAND for the shell, not %d: fenlock run [flags] NAME -c 'COMMAND'", args[1], len(args)-2)
+			return exitf(exitUsage, "%s takes one COMMAND for the shell, not %d: fenlock run [flags] NAME -c 'COMMAND'", args[1],
+				len(args)-2)
 		}
 		return nil
 	case len(args) > 1 && args[1] != "--" && strings.HasPrefix(args[1], "-"):
@@ -136,7 +143,8 @@ func (o *runOptions) check(name string) error {
 	case o.atLeast < 0:
 		return exitf(exitUsage, "--at-least is %v, it must not be negative", o.atLeast)
 	case o.atLeast > o.maxTTL:
-		return exitf(exitUsage, "--at-least is %v, longer than --max-ttl, %v, which is the same for all clients", o.atLeast, o.maxTTL)
+		return exitf(exitUsage, "--at-least is %v, longer than --max-ttl, %v, which is the same for all clients", o.atLeast,
+			o.maxTTL)
 	case o.maxHold > 0 && o.atLeast > o.maxHold:
 		return exitf(exitUsage, "--at-least is %v, longer than --max-hold, %v", o.atLeast, o.maxHold)
 	// To the library these mean the default.

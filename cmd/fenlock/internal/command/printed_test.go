@@ -59,7 +59,8 @@ func TestNothingControlsTheTerminal(t *testing.T) {
 			continue
 		}
 		var list listDoc
-		if err := json.Unmarshal([]byte(text), &list); err != nil || len(list.Locks) != 1 || list.Locks[0].Name != wild || list.Locks[0].Holder != wild {
+		if err := json.Unmarshal([]byte(text), &list); err != nil || len(list.Locks) != 1 || list.Locks[0].Name != wild ||
+			list.Locks[0].Holder != wild {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
@@ -92,7 +93,8 @@ func TestPatternsAndLimits(t *testing.T) {
 		more bool
 	}{
 		{"--limit 2 x*5", 2, true}, {"--limit 3 x*5", 3, true}, {"--limit 4 x*5", 4, false}, {"--limit 5 x*5", 4, false},
-		{"--limit 1 x39", 1, false}, {"--limit 1 x3?", 1, true}, {"--limit 40", 40, false}, {"--limit 39", 39, true}, {"--limit 3 *y", 0, false},
+		{"--limit 1 x39", 1, false}, {"--limit 1 x3?", 1, true}, {"--limit 40", 40, false}, {"--limit 39", 39, true},
+		{"--limit 3 *y", 0, false},
 	} {
 		r := h.start(append([]string{"fenlock", "ls", "--json"}, strings.Fields(c.args)...)...)
 		var list listDoc

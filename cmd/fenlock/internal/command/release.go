@@ -117,7 +117,8 @@ func (f *lookFlags) broke(cmd *cobra.Command, ctx context.Context, a *admin.Admi
 		fmt.Fprintf(&text, "Every token from now on is larger than %s, the old holder's smaller.\n", b.Token)
 	}
 	if _, err := io.WriteString(cmd.OutOrStdout(), text.String()); err != nil {
-		return exitf(exitNoQuorum, "cannot print: %v; broken all the same: %s; every token from now on is larger than %s", err, what, b.Token)
+		return exitf(exitNoQuorum, "cannot print: %v; broken all the same: %s; every token from now on is larger than %s",
+			err, what, b.Token)
 	}
 	return nil
 }

@@ -67,7 +67,8 @@ func (o *runOptions) run(name string, command []string) error {
 	defer locker.Close()
 
 	signals := make(chan os.Signal, 64)
-	watchdog.Notify(signals, syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2)
+	watchdog.Notify(signals, syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1,
+		syscall.SIGUSR2)
 	turn := func() error { return o.turn(locker, name, command, signals) }
 	if o.lead {
 		return o.leadAgain(turn)

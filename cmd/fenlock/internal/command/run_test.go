@@ -185,7 +185,8 @@ func TestTheEarlierFile(t *testing.T) {
 		}
 		r.want(status, old+" is there", "end all of them", "rm -f fenlock.db fenlock.db-wal fenlock.db-shm")
 	}
-	h.start("fenlock", "run", "--node", "file://"+old, "x", "--", "true").want(69, "SQLite database", "choose another path")
+	h.start("fenlock", "run", "--node", "file://"+old, "x", "--", "true").want(69, "SQLite database",
+		"choose another path")
 	if _, err := os.Stat(filepath.Join(h.state, "fenlock", "locks")); err == nil {
 		t.Error("the new file was made")
 	}
@@ -220,13 +221,15 @@ func TestSharedRun(t *testing.T) {
 	h := newHome(t)
 	readers := []*running{}
 	for range 2 {
-		r := h.start("fenlock", "run", "--shared", "--label", "a reader", "x", "--", "sh", "-c", "echo $FENLOCK_TOKEN; read x; exit 0")
+		r := h.start("fenlock", "run", "--shared", "--label", "a reader", "x", "--", "sh", "-c",
+			"echo $FENLOCK_TOKEN; read x; exit 0")
 		readers = append(readers, r)
 	}
 	if one, two := readers[0].line(), readers[1].line(); one == "" || one != two {
 		t.Errorf("the tokens are %q and %q", one, two)
 	}
-	h.start("fenlock", "run", "--no-wait", "x", "--", "true").want(75, `"x" is held by a reader (`, ") and 1 more, who share it")
+	h.start("fenlock", "run", "--no-wait", "x", "--", "true").want(75, `"x" is held by a reader (`,
+		") and 1 more, who share it")
 	// Each of them is shown, with its process, and nothing that a terminal obeys.
 	labels := regexp.MustCompile(`a reader \(\S+/\d+\) and a reader \(\S+/\d+\)`)
 	ls := h.start("fenlock", "ls")
@@ -235,7 +238,8 @@ func TestSharedRun(t *testing.T) {
 	}
 	ls.want(0)
 	inspect := h.start("fenlock", "inspect", "x")
-	if text := inspect.rest(); !labels.MatchString(text) || !strings.Contains(text, "  shared by 2\n    a reader (") || strings.Count(text, "token ") != 2 {
+	if text := inspect.rest(); !labels.MatchString(text) || !strings.Contains(text, "  shared by 2\n    a reader (") ||
+		strings.Count(text, "token ") != 2 {
 		t.Errorf("inspected as\n%s", text)
 	}
 	inspect.want(0)
@@ -273,15 +277,18 @@ func TestSlotsRun(t *testing.T) {
 		var name, slot string
 		var token int64
 		line := r.line()
-		if _, err := fmt.Sscan(line, &name, &slot, &token); err != nil || name != "x#"+slot || slot != "0" && slot != "1" || seen[slot] > 0 || token <= 0 {
+		if _, err := fmt.Sscan(line, &name, &slot, &token); err != nil || name != "x#"+slot || slot != "0" && slot != "1" ||
+			seen[slot] > 0 || token <= 0 {
 			t.Errorf("printed %q", line)
 		}
 		seen[slot] = token
 	}
 	run("--no-wait").want(75, `none of the 2 slots of "x" is free: "x#`)
 	run("--wait", "100ms", "-E", "3").want(3, `gave up after 100ms: none of the 2 slots of "x" is free: "x#`)
-	h.start("fenlock", "run", "--no-wait", "x", "--", "true").want(75, `"x" is held by a worker (`, ") and 1 more, who share it")
-	h.start("fenlock", "run", "--slots", "3", "x", "--", "true").want(78, `"x" has 3 slots for the caller and 2 for a worker (`, "--slots")
+	h.start("fenlock", "run", "--no-wait", "x", "--", "true").want(75, `"x" is held by a worker (`,
+		") and 1 more, who share it")
+	h.start("fenlock", "run", "--slots", "3", "x", "--", "true").want(78,
+		`"x" has 3 slots for the caller and 2 for a worker (`, "--slots")
 	waits := run()
 	one.stdin.Close()
 	one.want(0)
@@ -292,12 +299,15 @@ func TestSlotsRun(t *testing.T) {
 		r.stdin.Close()
 		r.want(0)
 	}
-	inner := h.start("fenlock", "run", "--slots", "1", "y", "--", "fenlock", "run", "--slots", "0", "--no-wait", "x", "--", "sh", "-c", "echo $FENLOCK_NAME[$FENLOCK_SLOT]; exit 0")
+	inner := h.start("fenlock", "run", "--slots", "1", "y", "--", "fenlock", "run", "--slots", "0", "--no-wait", "x", "--",
+		"sh", "-c", "echo $FENLOCK_NAME[$FENLOCK_SLOT]; exit 0")
 	if line := inner.line(); line != "x[]" {
 		t.Errorf("printed %q", line)
 	}
 	inner.want(0)
-	for flags, says := range map[string]string{"--lead --slots 2": "exclude each other", "--slots 2 --shared": "exclude each other", "--slots -1": "1 to 100", "--slots 101": "1 to 100", "--slots x": "is not a whole number", "--lead=maybe": "is not true or false", "--ttl x": "is not a time"} {
+	for flags, says := range map[string]string{"--lead --slots 2": "exclude each other",
+		"--slots 2 --shared": "exclude each other", "--slots -1": "1 to 100", "--slots 101": "1 to 100",
+		"--slots x": "is not a whole number", "--lead=maybe": "is not true or false", "--ttl x": "is not a time"} {
 		args := append(append([]string{"fenlock", "run"}, strings.Fields(flags)...), "x", "--", "true")
 		h.start(args...).want(64, says)
 	}
@@ -332,9 +342,11 @@ func TestAtLeast(t *testing.T) {
 	h.start("fenlock", "run", "--at-least", "300ms", "x", "--", "true").want(0)
 	h.start("fenlock", "run", "x", "--", "true").want(0)
 	h.start("fenlock", "run", "--no-wait", "x", "--", "true").want(0)
-	h.start("fenlock", "run", "--at-least", "31s", "x", "--", "true").want(64, "--at-least is 31s, longer than --max-ttl, 30s")
+	h.start("fenlock", "run", "--at-least", "31s", "x", "--", "true").want(64,
+		"--at-least is 31s, longer than --max-ttl, 30s")
 	h.start("fenlock", "run", "--at-least", "-1s", "x", "--", "true").want(64, "must not be negative")
-	h.start("fenlock", "run", "--at-least", "20s", "--max-hold", "15s", "x", "--", "true").want(64, "longer than --max-hold, 15s")
+	h.start("fenlock", "run", "--at-least", "20s", "--max-hold", "15s", "x", "--", "true").want(64,
+		"longer than --max-hold, 15s")
 }
 
 // Waiters are served in the order in which they came, and say how many are ahead.
@@ -399,7 +411,8 @@ func TestSignalsReachTheGroup(t *testing.T) {
 		"TERM": syscall.SIGTERM, "USR1": syscall.SIGUSR1, "USR2": syscall.SIGUSR2,
 	} {
 		r := h.start("fenlock", "run", "x", "--", "sh", "-c",
-			`trap "exit 7" `+name+`; sh -c 'trap "echo grandchild; exit 0" `+name+`; echo ready; for i in 1 2 3 4 5 6 7 8 9; do sleep 1; done'; sleep 60`)
+			`trap "exit 7" `+name+`; sh -c 'trap "echo grandchild; exit 0" `+name+
+				`; echo ready; for i in 1 2 3 4 5 6 7 8 9; do sleep 1; done'; sleep 60`)
 		if line := r.line(); line != "ready" {
 			t.Fatalf("%s: %q", name, line)
 		}
@@ -446,7 +459,8 @@ func TestStderrIsClosed(t *testing.T) {
 func TestInterruptWhileWaiting(t *testing.T) {
 	h := newHome(t)
 	end := h.hold("x")
-	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1} {
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT,
+		syscall.SIGUSR1} {
 		// Its own second stage prints when the wait has begun.
 		r := h.start("sh", "-c", `exec fenlock run --verbose x -- echo never 2>&1`)
 		for !strings.Contains(r.line(), "waiting: ") {

@@ -70,8 +70,10 @@ func TestTheCommandGetsNoPassword(t *testing.T) {
 	if err := os.WriteFile(file, []byte(nodes+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	h.start("fenlock", "run", "--node", nodes, "x", "--", "fenlock", "run", "--nodes-file", file, "y", "--", "true").want(0)
-	h.start("fenlock", "run", "--node", nodes, "x", "--", "env", "FENLOCK_NODES_FILE="+file, "fenlock", "run", "y", "--", "true").want(0)
+	h.start("fenlock", "run", "--node", nodes, "x", "--", "fenlock", "run", "--nodes-file", file, "y", "--",
+		"true").want(0)
+	h.start("fenlock", "run", "--node", nodes, "x", "--", "env", "FENLOCK_NODES_FILE="+file, "fenlock", "run", "y", "--",
+		"true").want(0)
 }
 
 func TestAPasswordOnTheCommandLineIsTold(t *testing.T) {

@@ -56,7 +56,8 @@ func TestASpareWatchdogRunsTheCommand(t *testing.T) {
 	s.drop() // which it is not for any more
 	w.startBy = clock.Now() + limit
 	out := t.TempDir() + "/x"
-	over, err := w.follow(lock, watchdog.Job{Args: []string{"sh", "-c", "echo done >" + out}, TTL: time.Hour}, nil, func(watchdog.Report) {})
+	over, err := w.follow(lock, watchdog.Job{Args: []string{"sh", "-c", "echo done >" + out}, TTL: time.Hour}, nil,
+		func(watchdog.Report) {})
 	if err != nil || over.How.ExitStatus() != 0 {
 		t.Fatalf("%+v, %v", over, err)
 	}

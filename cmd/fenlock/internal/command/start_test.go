@@ -26,7 +26,8 @@ func TestLittleIsPreparedAtTheStart(t *testing.T) {
 		var pkg string
 		var at, took float64
 		var bytes, allocs int
-		if _, err := fmt.Sscanf(line, "init %s @%f ms, %f ms clock, %d bytes, %d allocs", &pkg, &at, &took, &bytes, &allocs); err != nil {
+		if _, err := fmt.Sscanf(line, "init %s @%f ms, %f ms clock, %d bytes, %d allocs", &pkg, &at, &took, &bytes,
+			&allocs); err != nil {
 			continue
 		}
 		seen, all = seen+1, all+bytes

@@ -33,5 +33,6 @@ type action struct {
 
 func setAction(to, from *action) {
 	const setSize = 8 // of a sigset_t
-	syscall.RawSyscall6(syscall.SYS_RT_SIGACTION, uintptr(syscall.SIGTSTP), uintptr(unsafe.Pointer(to)), uintptr(unsafe.Pointer(from)), setSize, 0, 0)
+	syscall.RawSyscall6(syscall.SYS_RT_SIGACTION, uintptr(syscall.SIGTSTP), uintptr(unsafe.Pointer(to)),
+		uintptr(unsafe.Pointer(from)), setSize, 0, 0)
 }

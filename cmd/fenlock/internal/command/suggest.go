@@ -19,7 +19,8 @@ func flagError(cmd *cobra.Command, err error) error {
 	if errors.As(err, &invalid) {
 		// What package strconv and package time say names functions of Go.
 		ofGo := errors.As(err, new(*strconv.NumError)) || strings.HasPrefix(invalid.Unwrap().Error(), "time: ")
-		expected := map[string]string{"bool": "true or false", "int": "a whole number in range", "duration": "a time, such as 90s or 1m30s"}
+		expected := map[string]string{"bool": "true or false", "int": "a whole number in range",
+			"duration": "a time, such as 90s or 1m30s"}
 		if words, ok := expected[invalid.GetFlag().Value.Type()]; ok && ofGo {
 			err = fmt.Errorf("--%s: %q is not %s", invalid.GetFlag().Name, invalid.GetValue(), words)
 		}

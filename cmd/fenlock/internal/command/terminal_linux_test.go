@@ -171,10 +171,12 @@ func TestLocalAtATerminal(t *testing.T) {
 		lines = append(lines, s.lines.Text())
 	}
 	s.cmd.Wait()
-	if len(lines) != 4 || !strings.Contains(lines[0], "no servers are named") || !slices.Equal(lines[1:], []string{"first", "quiet", "meant"}) {
+	if len(lines) != 4 || !strings.Contains(lines[0], "no servers are named") ||
+		!slices.Equal(lines[1:], []string{"first", "quiet", "meant"}) {
 		t.Errorf("the terminal had %q", lines)
 	}
-	if text, err := os.ReadFile(said); err != nil || strings.Count(string(text), "\n") != 1 || !strings.Contains(string(text), "no servers are named") {
+	if text, err := os.ReadFile(said); err != nil || strings.Count(string(text), "\n") != 1 ||
+		!strings.Contains(string(text), "no servers are named") {
 		t.Errorf("a file had %q, %v", text, err)
 	}
 }

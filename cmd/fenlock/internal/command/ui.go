@@ -84,12 +84,15 @@ func uiCommand() *cobra.Command {
 	f := cmd.Flags()
 	f.SortFlags = false
 	o.nodes.register(cmd)
-	f.DurationVar(&o.history, "history", time.Hour, "keep what is seen for this `time`, also while no browser looks; 0 keeps nothing")
+	f.DurationVar(&o.history, "history", time.Hour,
+		"keep what is seen for this `time`, also while no browser looks; 0 keeps nothing")
 	f.StringVar(&o.listen, "listen", listen.PageAddress, "`address` to listen at, HOST:PORT; port 0 is any that is free")
 	f.StringVar(&o.tokenFile, "token-file", "", "`file` with the token, which only its owner may read")
 	f.BoolVar(&o.makeToken, "make-token", false, "make a token, and print it once as a part of the address")
-	f.StringArrayVar(&o.hosts, "host", nil, "`name` by which browsers ask for the page, beside localhost; repeat it for each")
-	f.BoolVar(&o.allowRelease, "allow-release", false, "let who looks break locks, too; this makes a token if none is given")
+	f.StringArrayVar(&o.hosts, "host", nil,
+		"`name` by which browsers ask for the page, beside localhost; repeat it for each")
+	f.BoolVar(&o.allowRelease, "allow-release", false,
+		"let who looks break locks, too; this makes a token if none is given")
 	byHand(cmd, "allow-release")
 	return cmd
 }
@@ -113,7 +116,8 @@ func (o *uiOptions) run(cmd *cobra.Command, prefix string) error {
 	}
 	defer closeAll(nodes)
 	page := Page{
-		Nodes: nodes, Prefix: prefix, Listen: o.listen, Token: token, AllowRelease: o.allowRelease, History: o.history, Hosts: o.hosts, Log: sayError,
+		Nodes: nodes, Prefix: prefix, Listen: o.listen, Token: token, AllowRelease: o.allowRelease, History: o.history,
+		Hosts: o.hosts, Log: sayError,
 		Secret: o.fromFile, // its readers know it
 	}
 	address, serve, err := extras.Page(page)

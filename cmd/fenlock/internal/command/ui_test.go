@@ -126,7 +126,8 @@ func TestUIUsage(t *testing.T) {
 		status int
 		said   string
 	}{
-		{[]string{"--listen", taken.Addr().String()}, 64, "fenlock: --listen: " + taken.Addr().String() + " is in use by another program"},
+		{[]string{"--listen", taken.Addr().String()}, 64,
+			"fenlock: --listen: " + taken.Addr().String() + " is in use by another program"},
 		{[]string{"--history", "1m"}, 64, "--history is 1m0s, it must be 0 or 10m0s to 168h0m0s"},
 		{[]string{"--history", "200h"}, 64, "--history is 200h0m0s"},
 		{[]string{"--history", "-1h"}, 64, "--history is -1h0m0s"},

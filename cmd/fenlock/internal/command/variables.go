@@ -43,7 +43,8 @@ func byHand(cmd *cobra.Command, flags ...string) {
 func variableOf(f *pflag.Flag) string {
 	name := plainVariable(f.Name)
 	switch {
-	case f.Name == "node", f.Name == "local", f.Name == "help", f.Name == "version", f.Hidden, f.Annotations[manually] != nil:
+	case f.Name == "node", f.Name == "local", f.Name == "help", f.Name == "version", f.Hidden,
+		f.Annotations[manually] != nil:
 		return ""
 	case slices.Contains(fixed, name) && name != nodesFileVariable:
 		return ""
@@ -185,7 +186,8 @@ func (v *variables) tellUnknown() {
 	slices.Sort(unknown)
 	for _, name := range unknown {
 		if name == plainVariable("local") {
-			say("the environment variable %s means nothing: a lock of this machine only is %s=%s", name, nodesVariable, localOnly)
+			say("the environment variable %s means nothing: a lock of this machine only is %s=%s", name, nodesVariable,
+				localOnly)
 			continue
 		}
 		if flag := v.manual[name]; flag != "" {

@@ -35,7 +35,8 @@ func TestEveryFlagHasAVariable(t *testing.T) {
 				t.Fatalf("%s --%s is a %s: the test has no value for it", cmd.CommandPath(), f.Name, f.Value.Type())
 			}
 			t.Setenv(name, value)
-			if set, err := setFlags(cmd.Flags()); err != nil || set[f.Name] != name || !strings.Contains(f.Value.String(), value) {
+			if set, err := setFlags(cmd.Flags()); err != nil || set[f.Name] != name ||
+				!strings.Contains(f.Value.String(), value) {
 				t.Errorf("%s=%s: --%s is %s, %v", name, value, f.Name, f.Value, err)
 			}
 			os.Unsetenv(name)
@@ -63,11 +64,14 @@ func TestVariables(t *testing.T) {
 		{env: []string{"FENLOCK_TTL=1m"}, status: 64, said: []string{"FENLOCK_TTL is 1m0s, longer than --max-ttl, 30s"}},
 		{env: []string{"FENLOCK_TTL=1m", "FENLOCK_MAX_TTL=2m"}},
 		{env: []string{"FENLOCK_VERBOSE=1"}, said: []string{`"x" is taken`}},
-		{env: []string{"FENLOCK_VERBOSE=maybe"}, status: 64, said: []string{`FENLOCK_VERBOSE is "maybe": true or false is wanted`}},
-		{env: []string{"FENLOCK_CONFLICT_EXIT_CODE=256"}, status: 64, said: []string{"FENLOCK_CONFLICT_EXIT_CODE is 256, it must be"}},
+		{env: []string{"FENLOCK_VERBOSE=maybe"}, status: 64,
+			said: []string{`FENLOCK_VERBOSE is "maybe": true or false is wanted`}},
+		{env: []string{"FENLOCK_CONFLICT_EXIT_CODE=256"}, status: 64,
+			said: []string{"FENLOCK_CONFLICT_EXIT_CODE is 256, it must be"}},
 		{env: []string{"FENLOCK_WAIT=soon"}, status: 64, said: []string{`FENLOCK_WAIT is "soon": neither a time`}},
 		{env: []string{"FENLOCK_WAIT=-1"}, status: 64, said: []string{"FENLOCK_WAIT is -1s, it must not be negative"}},
-		{env: []string{"FENLOCK_WAIT=1", "FENLOCK_NO_WAIT=1"}, status: 64, said: []string{"FENLOCK_WAIT and FENLOCK_NO_WAIT exclude each other"}},
+		{env: []string{"FENLOCK_WAIT=1", "FENLOCK_NO_WAIT=1"}, status: 64,
+			said: []string{"FENLOCK_WAIT and FENLOCK_NO_WAIT exclude each other"}},
 		{env: []string{"FENLOCK_WAIT=-1"}, args: []string{"-n"}},
 		{env: []string{"FENLOCK_NO_WAIT=1"}, args: []string{"--wait", "1"}},
 		{env: []string{"FENLOCK_QUIET=1", "FENLOCK_NODES=local"}, args: []string{"-n", "-E0"}, silent: "fenlock"},
@@ -77,18 +81,26 @@ func TestVariables(t *testing.T) {
 		{env: []string{"FENLOCK_LABEL=a\tb"}, status: 64, said: []string{"FENLOCK_LABEL has a control character"}},
 		{env: []string{"FENLOCK_EXCLUSIVE=nonsense"}, said: []string{"FENLOCK_EXCLUSIVE means nothing"}},
 
-		{env: []string{"FENLOCK_TLL=5"}, said: []string{"fenlock: the environment variable FENLOCK_TLL means nothing; did you mean FENLOCK_TTL?\n"}},
-		{env: []string{"FENLOCK_NODE=valkey://:secret@h"}, said: []string{"FENLOCK_NODE means nothing; did you mean FENLOCK_NODES or"}},
-		{env: []string{"FENLOCK_FROBNICATE=secret", "FENLOCK_Z=1"}, said: []string{"FENLOCK_Z means nothing\n", "FENLOCK_FROBNICATE means nothing\n"}},
+		{env: []string{"FENLOCK_TLL=5"},
+			said: []string{"fenlock: the environment variable FENLOCK_TLL means nothing; did you mean FENLOCK_TTL?\n"}},
+		{env: []string{"FENLOCK_NODE=valkey://:secret@h"},
+			said: []string{"FENLOCK_NODE means nothing; did you mean FENLOCK_NODES or"}},
+		{env: []string{"FENLOCK_FROBNICATE=secret", "FENLOCK_Z=1"},
+			said: []string{"FENLOCK_Z means nothing\n", "FENLOCK_FROBNICATE means nothing\n"}},
 		{env: []string{"FENLOCK_TLL=5"}, args: []string{"--quiet"}, silent: "FENLOCK_TLL"},
-		{env: []string{"FENLOCK_NEW_SERVERS=1"}, said: []string{"FENLOCK_NEW_SERVERS means nothing: give --new-servers on the command line"}},
-		{env: []string{"FENLOCK_LOCAL=1"}, said: []string{"FENLOCK_LOCAL means nothing: a lock of this machine only is FENLOCK_NODES=local\n", "no servers are named"}},
-		{env: []string{"FENLOCK_NAME=a", "FENLOCK_TOKEN=1", "FENLOCK_HELD=", "FENLOCKED=1", "XFENLOCK_TLL=1"}, silent: "means nothing"},
+		{env: []string{"FENLOCK_NEW_SERVERS=1"},
+			said: []string{"FENLOCK_NEW_SERVERS means nothing: give --new-servers on the command line"}},
+		{env: []string{"FENLOCK_LOCAL=1"},
+			said: []string{"FENLOCK_LOCAL means nothing: a lock of this machine only is FENLOCK_NODES=local\n",
+				"no servers are named"}},
+		{env: []string{"FENLOCK_NAME=a", "FENLOCK_TOKEN=1", "FENLOCK_HELD=", "FENLOCKED=1", "XFENLOCK_TLL=1"},
+			silent: "means nothing"},
 	} {
 		h := &home{t: t, state: h.state, env: append(slices.Clone(h.env), test.env...)}
 		r := h.start(slices.Concat([]string{"fenlock", "run"}, test.args, []string{"x", "--", "true"})...)
 		r.want(test.status, test.said...)
-		if got := r.stderr.String(); test.silent != "" && strings.Contains(got, test.silent) || strings.Contains(got, "secret") {
+		if got := r.stderr.String(); test.silent != "" && strings.Contains(got, test.silent) ||
+			strings.Contains(got, "secret") {
 			t.Errorf("%q %q: stderr has %q", test.env, test.args, got)
 		}
 	}

@@ -86,7 +86,8 @@ func TestTheJobEndsWithFenlock(t *testing.T) {
 				h := newHome(t).byTime()
 				// Of this test: others may run at the same time.
 				survived := "echo survived in " + h.state
-				r := h.start("fenlock", "run", "--ttl", "2s", "x", "--", "sh", "-c", strings.Replace(family, "echo survived", survived, 1))
+				r := h.start("fenlock", "run", "--ttl", "2s", "x", "--", "sh", "-c",
+					strings.Replace(family, "echo survived", survived, 1))
 				r.line()
 				r.signal(sig)
 				// When another client has the lock, no process of the job is left.
@@ -127,9 +128,11 @@ func TestTheWatchdogBeginsFirst(t *testing.T) {
 		}
 		for line := range strings.Lines(string(text)) {
 			pkg, traced := strings.CutPrefix(line, "init ")
-			for _, late := range []string{"reflect ", "fmt ", "net ", "encoding/gob ", "modernc.org/", "go.etcd.io/", "github.com/spf13/", "github.com/fenlock/fenlock/node/"} {
+			for _, late := range []string{"reflect ", "fmt ", "net ", "encoding/gob ", "modernc.org/", "go.etcd.io/",
+				"github.com/spf13/", "github.com/fenlock/fenlock/node/"} {
 				if traced && strings.HasPrefix(pkg, late) {
-					t.Errorf("%s: before it was %q: what package watchdog imports, or what that does, is late", path, strings.TrimSpace(line))
+					t.Errorf("%s: before it was %q: what package watchdog imports, or what that does, is late", path,
+						strings.TrimSpace(line))
 				}
 			}
 		}
@@ -149,7 +152,8 @@ func TestTheWatchdogByHand(t *testing.T) {
 	cmd.Args[0], cmd.Stdin = watchdog.Name, in
 	stop := time.AfterFunc(limit/12, func() { cmd.Process.Kill() })
 	defer stop.Stop()
-	if text, _ := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() != exitUsage || !strings.Contains(string(text), "is started by fenlock run") {
+	if text, _ := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() != exitUsage ||
+		!strings.Contains(string(text), "is started by fenlock run") {
 		t.Errorf("%v: %s", cmd.ProcessState, text)
 	}
 }
@@ -179,7 +183,8 @@ func TestTheWatchdogsName(t *testing.T) {
 	r := h.start("fenlock", "run", "x", "--", "sh", "-c", "echo ready; read x; exit 0")
 	r.line()
 	comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", watchdogOf(r)))
-	if name := strings.TrimSpace(string(comm)); err != nil || strings.Contains(name, "fenlock") || !strings.Contains(name, "watchdog") {
+	if name := strings.TrimSpace(string(comm)); err != nil || strings.Contains(name, "fenlock") ||
+		!strings.Contains(name, "watchdog") {
 		t.Errorf("its name is %q, %v", name, err)
 	}
 	r.stdin.Close()
@@ -238,7 +243,8 @@ func TestStderrIsNotRead(t *testing.T) {
 	fill(t, write)
 	h := newHome(t).byTime()
 	for _, flag := range []string{"--ttl=1s", "--verbose"} {
-		cmd := exec.CommandContext(t.Context(), program, "run", "--ttl", "1s", "--max-hold", "1s", flag, "x", "--", "sh", "-c", family+" 2>&-")
+		cmd := exec.CommandContext(t.Context(), program, "run", "--ttl", "1s", "--max-hold", "1s", flag, "x", "--", "sh",
+			"-c", family+" 2>&-")
 		out, err := cmd.StdoutPipe()
 		if err != nil {
 			t.Fatal(err)
@@ -313,7 +319,8 @@ func TestALockInsideItself(t *testing.T) {
 	}
 	// What was started under a lock may take it later. A shell would give it /dev/null for
 	// stdin, so that it would not wait for the end of the fenlock around it.
-	r := h.start("fenlock", "run", "a", "--", "sh", "-c", "exec 3<&0; (read x; exec fenlock run -q --local a -- echo mine) <&3 2>&1 & exit 0")
+	r := h.start("fenlock", "run", "a", "--", "sh", "-c",
+		"exec 3<&0; (read x; exec fenlock run -q --local a -- echo mine) <&3 2>&1 & exit 0")
 	r.want(0)
 	r.stdin.Close()
 	if out := r.rest(); out != "mine\n" {
@@ -366,7 +373,8 @@ func TestBothAreStopped(t *testing.T) {
 // found when it was is ended.
 func TestWhatIsNotFenlocks(t *testing.T) {
 	h := newHome(t).byTime()
-	r := h.start("sh", "-c", `(sleep 3; echo still here) & exec fenlock run x -- sh -c 'echo ready >&3; exec sleep 60' 3>&1`)
+	r := h.start(
+		"sh", "-c", `(sleep 3; echo still here) & exec fenlock run x -- sh -c 'echo ready >&3; exec sleep 60' 3>&1`)
 	r.line()
 	syscall.Kill(watchdogOf(r), syscall.SIGKILL)
 	r.want(76, "watchdog")
@@ -380,7 +388,8 @@ func TestTheStartIsNotTold(t *testing.T) {
 	unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 	defer unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
 	lock := held(t, time.Second)
-	w, theirs, cmd := fakeWatchdog(t, lock.Remaining()-time.Second/watchdog.TermShare, "sleep 3600 & kill -STOP $$; sleep 3600")
+	w, theirs, cmd := fakeWatchdog(t, lock.Remaining()-time.Second/watchdog.TermShare,
+		"sleep 3600 & kill -STOP $$; sleep 3600")
 	defer theirs.Close()
 	out, in, err := os.Pipe()
 	if err != nil {

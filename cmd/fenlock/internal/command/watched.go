@@ -133,7 +133,8 @@ func (w *watched) tell(o watchdog.Order) {
 
 // follow gives the job to the watchdog and answers its questions until the command has
 // ended. The error has a status: the command was not started, or its watchdog was killed.
-func (w *watched) follow(lock *fenlock.Lock, j watchdog.Job, signals <-chan os.Signal, tell func(watchdog.Report)) (*watchdog.Ended, error) {
+func (w *watched) follow(lock *fenlock.Lock, j watchdog.Job, signals <-chan os.Signal,
+	tell func(watchdog.Report)) (*watchdog.Ended, error) {
 	gone, look := lock.Context().Done(), watchdog.LookEvery(j.TTL)
 	timer := time.NewTicker(look)
 	defer timer.Stop()
@@ -151,12 +152,14 @@ func (w *watched) follow(lock *fenlock.Lock, j watchdog.Job, signals <-chan os.S
 				if w.pid == 0 {
 					what = "the command was not started, or was stopped at once"
 				}
-				return nil, w.lost(lock.Name(), exitf(exitLost, "the watchdog of %q was killed (process %d): %s", lock.Name(), w.processID(), what))
+				return nil, w.lost(lock.Name(),
+					exitf(exitLost, "the watchdog of %q was killed (process %d): %s", lock.Name(), w.processID(), what))
 			case n.Asks == 1 && w.ending != 0:
 				return nil, w.giveUp(lock.Name())
 			case n.Asks > 0:
 				w.asked = clock.Now()
-				o, within := watchdog.Order{Answer: &watchdog.Answer{Asked: n.Asks, Left: lock.Remaining()}}, watchdog.PatientTimeout
+				o, within := watchdog.Order{Answer: &watchdog.Answer{Asked: n.Asks,
+					Left: lock.Remaining()}}, watchdog.PatientTimeout
 				if n.Asks == 1 {
 					// An environment may be long. A command that is not started by then
 					// must not be.
@@ -349,7 +352,10 @@ func (w *watched) lost(name string, err error) error {
 	}
 	w.finish(true)
 	if len(left) > 0 {
-		return &exitError{status: exitLost, keep: true, message: fmt.Sprintf("the watchdog of %q was killed (process %d), and these could not be stopped: %v; the lock is not released", name, w.processID(), left)}
+		return &exitError{status: exitLost, keep: true,
+			message: fmt.Sprintf(
+				"the watchdog of %q was killed (process %d), and these could not be stopped: %v; the lock is not released", name,
+				w.processID(), left)}
 	}
 	return err
 }

@@ -85,7 +85,8 @@ func playAsTold(t *testing.T, name string, want ...string) []Event {
 		t.Fatal(err)
 	}
 	events = slices.DeleteFunc(events, func(e Event) bool { return e.What == Tell || e.What == Command || e.What == Does })
-	wantEvents(t, events, append(append([]string{"begin ", "started demo"}, want...), "checked demo", "shown ", "promise ")...)
+	wantEvents(t, events, append(append([]string{"begin ", "started demo"}, want...), "checked demo", "shown ",
+		"promise ")...)
 	return events
 }
 
@@ -102,9 +103,12 @@ func wantEvents(t *testing.T, events []Event, want ...string) {
 
 func TestPaused(t *testing.T) {
 	events := playAsTold(t, "paused",
-		"holds client 1", "stopped demo", "holds client 2", "wrote account", "goes on demo", "harm account", "lost client 1", "harm demo",
-		"holds client 1", "stopped demo", "holds client 2", "wrote account", "goes on demo", "stale account", "holds client 1", "wrote account")
-	for i, text := range map[int]string{7: "50 -> 70, written by client 1", 15: "refuses 70 from client 1", 17: "50 -> 20, written by client 1"} {
+		"holds client 1", "stopped demo", "holds client 2", "wrote account", "goes on demo", "harm account", "lost client 1",
+		"harm demo",
+		"holds client 1", "stopped demo", "holds client 2", "wrote account", "goes on demo", "stale account",
+		"holds client 1", "wrote account")
+	for i, text := range map[int]string{7: "50 -> 70, written by client 1", 15: "refuses 70 from client 1",
+		17: "50 -> 20, written by client 1"} {
 		if !strings.HasPrefix(events[i].Text, text) {
 			t.Errorf("it is %q, want %q", events[i].Text, text)
 		}
@@ -121,14 +125,16 @@ func TestRestart(t *testing.T) {
 			t.Errorf("the servers are to be %s: %s", kind, text)
 		}
 		// MaxTTL and a second, less what has passed.
-		if text := events[7].Text; !strings.Contains(text, "s2 does not vote for another ") || !strings.Contains(text, "may have forgotten leases") {
+		if text := events[7].Text; !strings.Contains(text, "s2 does not vote for another ") ||
+			!strings.Contains(text, "may have forgotten leases") {
 			t.Errorf("it is not said why: %s", text)
 		}
 	})
 }
 
 func TestOutage(t *testing.T) {
-	events := playAsTold(t, "outage", "holds client 1", "killed demo", "extends client 1", "gives client 1", "holds client 2",
+	events := playAsTold(t, "outage", "holds client 1", "killed demo", "extends client 1", "gives client 1",
+		"holds client 2",
 		"killed demo", "refused client 2", "waits client 3", "lost client 2", "started demo", "holds client 3")
 	if text := events[8].Text; !strings.HasSuffix(text, ": no quorum: 3 of 5 nodes are missing, 3 are needed") {
 		t.Errorf("client 2 is not told why: %s", text)
@@ -187,7 +193,8 @@ func TestOldRedis(t *testing.T) {
 	limitPath(t)
 	folder := os.Getenv("PATH")
 	for version, found := range map[string]string{
-		"Redis server v=6.2.14 sha=0": "", "Redis server v=7.2.4 sha=0": "Redis 7.2.4", "Redis server v=10.0 sha=0": "Redis 10.0",
+		"Redis server v=6.2.14 sha=0": "", "Redis server v=7.2.4 sha=0": "Redis 7.2.4",
+		"Redis server v=10.0 sha=0":   "Redis 10.0",
 		"Valkey server v=8.0.1 sha=0": "Valkey 8.0.1", "unknown": "",
 	} {
 		script := fmt.Sprintf("#!/bin/sh\necho '%s'\n", version)
@@ -231,7 +238,8 @@ func TestEndsEarly(t *testing.T) {
 			st.newGroup(1, false, pausedTTL).client("client 1").do(order{Do: doCheck})
 		}}
 		events, err := play(t, t.Context(), s, nil)
-		if text := events[len(events)-1].Text; !errors.Is(err, ErrOtherwise) || !strings.Contains(text, "client 1 does not answer: EOF. no such library") {
+		if text := events[len(events)-1].Text; !errors.Is(err, ErrOtherwise) ||
+			!strings.Contains(text, "client 1 does not answer: EOF. no such library") {
 			t.Errorf("Play: %v: %s", err, text)
 		}
 	})
@@ -241,7 +249,8 @@ func TestEndsEarly(t *testing.T) {
 			st.newGroup(1, false, pausedTTL)
 		}}
 		events, err := play(t, t.Context(), s, nil)
-		if text := events[len(events)-1].Text; !errors.Is(err, ErrOtherwise) || !strings.Contains(text, "/bin/sh has ended: ") {
+		if text := events[len(events)-1].Text; !errors.Is(err, ErrOtherwise) ||
+			!strings.Contains(text, "/bin/sh has ended: ") {
 			t.Errorf("Play: %v: %s", err, text)
 		}
 	})
@@ -283,7 +292,10 @@ func TestPromises(t *testing.T) {
 // meanwhile.
 func TestNewConnections(t *testing.T) {
 	var opened atomic.Int64
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "100") }))
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter,
+		_ *http.Request) {
+		io.WriteString(w, "100")
+	}))
 	server.Config.ConnState = func(_ net.Conn, s http.ConnState) {
 		if s == http.StateNew {
 			opened.Add(1)
@@ -319,7 +331,8 @@ func TestOrdersInVain(t *testing.T) {
 		args []string
 		in   string
 	}{{nil, ""}, {[]string{"client 1", "valkey://127.0.0.1:1"}, "hello"}} {
-		if err := RunClient(test.args, strings.NewReader(test.in), &replies); err == nil || !strings.Contains(err.Error(), "is started by fenlock demo") {
+		if err := RunClient(test.args, strings.NewReader(test.in), &replies); err == nil ||
+			!strings.Contains(err.Error(), "is started by fenlock demo") {
 			t.Errorf("RunClient: %v", err)
 		}
 	}

@@ -41,7 +41,8 @@ func outage(st *stage) {
 	st.say("client 1", Gives, "releases the lock")
 	began = time.Now()
 	second := g.acquire(two, name)
-	st.require(second.Token() > first.Token(), "client 2 has the token %d, and client 1 had %d", second.Token(), first.Token())
+	st.require(second.Token() > first.Token(), "client 2 has the token %d, and client 1 had %d", second.Token(),
+		first.Token())
 	st.say("client 2", Holds, "has the lock after %s, token %d", short(time.Since(began)), second.Token())
 
 	s[2].kill()
@@ -62,13 +63,15 @@ func outage(st *stage) {
 	st.require(errors.Is(err, fenlock.ErrNoQuorum), "client 3 was told: %v", err)
 	st.say("client 3", Waits, "wants the lock, is told that there is no quorum, and waits")
 	receive(st, "client 2 is told that it has lost the lock", second.Context().Done())
-	st.require(errors.Is(context.Cause(second.Context()), fenlock.ErrLost), "client 2 was told: %v", context.Cause(second.Context()))
+	st.require(errors.Is(context.Cause(second.Context()), fenlock.ErrLost), "client 2 was told: %v",
+		context.Cause(second.Context()))
 	st.say("client 2", Lost, "is told that it has lost the lock: not extended in time")
 	st.require(len(acquired) == 0, "client 3 got the lock")
 	s[2].launch()
 	st.say("demo", Started, "starts s3 again, which reads its file: three of five")
 	last := receive(st, "client 3 has the lock", acquired)
-	st.require(last.Token() > second.Token(), "client 3 has the token %d, and client 2 had %d", last.Token(), second.Token())
+	st.require(last.Token() > second.Token(), "client 3 has the token %d, and client 2 had %d", last.Token(),
+		second.Token())
 	st.say("client 3", Holds, "has the lock (waited %s), token %d", short(time.Since(began)), last.Token())
 	st.say("demo", Checked, "checked: with two down the lock worked; with three, no client got it, and each was told why")
 }

@@ -8,16 +8,18 @@ import "syscall"
 // know; then the resource looks at the tokens.
 func paused(st *stage) {
 	g := st.newGroup(3, false, pausedTTL)
-	st.say("", Tell, "An account has 100 euros. Client 1 withdraws 30, client 2 withdraws 50: each takes the lock, reads the balance, "+
-		"writes what is left. But client 1 is stopped at the worst moment: it has made sure that it holds the lock, and has "+
-		"not written yet. A garbage collection, a closed laptop or a busy hypervisor can do that.")
+	st.say(
+		"", Tell, "An account has 100 euros. Client 1 withdraws 30, client 2 withdraws 50: each takes the lock, reads the balance, "+
+			"writes what is left. But client 1 is stopped at the worst moment: it has made sure that it holds the lock, and has "+
+			"not written yet. A garbage collection, a closed laptop or a busy hypervisor can do that.")
 	w := withdrawals{st, g.client("client 1"), g.client("client 2")}
 
 	st.say("", Tell, "Part 1. The account takes whatever is written.")
 	w.unguarded(st.newAccount(100, false))
 
-	st.say("", Tell, "Part 2. The same, but the account has a guard. Every lock comes with a number, the token: the later the lock, the "+
-		"larger the token. Each write brings its token. The account remembers the largest, and refuses a smaller one.")
+	st.say(
+		"", Tell, "Part 2. The same, but the account has a guard. Every lock comes with a number, the token: the later the lock, the "+
+			"larger the token. Each write brings its token. The account remembers the largest, and refuses a smaller one.")
 	w.guarded(st.newAccount(100, true))
 }
 
@@ -32,7 +34,8 @@ func (w withdrawals) unguarded(a *account) {
 	w.say("client 1", Holds, "has the lock: a lease of %s, extended while it runs", short(pausedTTL))
 	left := w.one.do(order{Do: doCheck}).Left
 	w.require(left > 0, "client 1 has lost the lock")
-	w.say("client 1", Does, "reads 100, and is going to write 70. Asks once more whether it still has the lock: yes, for another %s", short(left))
+	w.say(
+		"client 1", Does, "reads 100, and is going to write 70. Asks once more whether it still has the lock: yes, for another %s", short(left))
 	had := w.stop(a)
 	w.say("client 2", Holds, "waits %s, and has the lock: client 1's lease has ended", short(had.Waited))
 	w.write(w.two, a, 50)
@@ -57,7 +60,8 @@ func (w withdrawals) guarded(a *account) {
 	w.write(w.two, a, 50)
 	w.say("account", Wrote, "100 -> 50, written by client 2. Remembers the token")
 	w.require(w.wake(a).Refused && a.balance.Load() == 50, "the account has taken the write, and has %d", a.balance.Load())
-	w.say("account", Stale, "refuses 70 from client 1: %d is smaller than %d. The balance stays 50", first.Token, then.Token)
+	w.say("account", Stale, "refuses 70 from client 1: %d is smaller than %d. The balance stays 50", first.Token,
+		then.Token)
 	w.lost()
 	w.two.do(order{Do: doRelease})
 	again := w.take(w.one, a, 50)
@@ -81,7 +85,8 @@ func (w withdrawals) taken(c *client, r reply, want int) reply {
 
 // write has a client write what the account does not refuse.
 func (w withdrawals) write(c *client, a *account, value int) {
-	w.require(!c.do(order{Do: doWrite, URL: a.url, Value: value}).Refused, "the account has refused %d from %s", value, c.name)
+	w.require(!c.do(order{Do: doWrite, URL: a.url, Value: value}).Refused, "the account has refused %d from %s", value,
+		c.name)
 }
 
 // stop stops client 1, and returns when client 2 has the lock.

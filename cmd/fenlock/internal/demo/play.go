@@ -91,7 +91,8 @@ func (p Player) Play(ctx context.Context, scenes ...Scene) error {
 			return why
 		}
 		if err != nil {
-			p.Emit(Event{At: time.Since(st.began), Scene: scene.Name, What: Failed, Text: "It went another way than it should. " + err.Error()})
+			p.Emit(Event{At: time.Since(st.began), Scene: scene.Name, What: Failed,
+				Text: "It went another way than it should. " + err.Error()})
 			otherwise = true
 		}
 	}

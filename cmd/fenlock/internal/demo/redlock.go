@@ -32,7 +32,8 @@ func redlock(ctx context.Context, key string, ttl time.Duration, addresses ...st
 }
 
 func setNX(ctx context.Context, address, key, value string, ttl time.Duration) error {
-	c, err := valkey.NewClient(valkey.ClientOption{InitAddress: []string{address}, ForceSingleClient: true, DisableCache: true,
+	c, err := valkey.NewClient(valkey.ClientOption{InitAddress: []string{address}, ForceSingleClient: true,
+		DisableCache: true,
 		DisableRetry: true, Dialer: net.Dialer{Timeout: time.Second}})
 	if err != nil {
 		return err

@@ -36,15 +36,18 @@ func restart(st *stage) {
 
 	votes, held = redlock(st.ctx, name, ttl, s[0].address(), s[1].address(), s[2].address())
 	// That s1 refuses B shows that A's lock has not ended.
-	st.require(held && row(votes) == "s1 taken, s2 OK, s3 OK" && time.Since(began) < ttl, "B asked for the lock of plain Redlock: %q", votes)
-	st.say("client B", Harm, "Redlock: %s: has the lock as well. A's is valid for another %s: TWO HOLDERS", row(votes), short(ttl-time.Since(began)))
+	st.require(held && row(votes) == "s1 taken, s2 OK, s3 OK" && time.Since(began) < ttl,
+		"B asked for the lock of plain Redlock: %q", votes)
+	st.say("client B", Harm, "Redlock: %s: has the lock as well. A's is valid for another %s: TWO HOLDERS", row(votes),
+		short(ttl-time.Since(began)))
 
 	_, err := b.TryAcquire(st.ctx, name)
 	st.require(errors.Is(err, fenlock.ErrHeld), "B tried to take the lock: %v", err)
 	s2 := g.examine()[1]
 	st.must(s2.Err)
 	st.require(!s2.Examination.Admitted, "s2 votes")
-	st.say("client B", Refused, "fenlock: refused. s1 says that A has it, and s2 does not vote for another %s: %s", short(s2.Examination.Wait), s2.Examination.Why)
+	st.say("client B", Refused, "fenlock: refused. s1 says that A has it, and s2 does not vote for another %s: %s",
+		short(s2.Examination.Wait), s2.Examination.Why)
 	left := lock.Remaining()
 	st.require(left > 0, "A's lock of fenlock has ended")
 	st.say("client A", Extends, "fenlock: still has the lock, for %s, and is the only holder", short(left))

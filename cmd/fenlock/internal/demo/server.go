@@ -48,7 +48,8 @@ func (s *server) launch() {
 	s.stage.must(err)
 	defer log.Close()
 	cmd := exec.Command(s.stage.binary, "--port", strconv.Itoa(s.port), "--bind", "127.0.0.1", "--dir", s.folder,
-		"--daemonize", "no", "--save", "", "--appendonly", disk, "--appendfsync", "always", "--no-appendfsync-on-rewrite", "no", "--aof-load-truncated", "no")
+		"--daemonize", "no", "--save", "", "--appendonly", disk, "--appendfsync", "always", "--no-appendfsync-on-rewrite",
+		"no", "--aof-load-truncated", "no")
 	cmd.Dir, cmd.Stdout, cmd.Stderr = s.folder, log, log
 	s.run, err = s.stage.keeper.launch(cmd)
 	s.stage.must(err)

@@ -14,7 +14,8 @@ func TestTerminal(t *testing.T) {
 	events := []Event{
 		{Scene: "paused", What: Begin, Text: "a title"},
 		{What: Tell, Text: "the narrator"},
-		{At: 1234 * time.Millisecond, Actor: "client 1", What: Holds, Text: "has the lock\x1b[2J\nand " + strings.Repeat("more ", 12)},
+		{At: 1234 * time.Millisecond, Actor: "client 1", What: Holds,
+			Text: "has the lock\x1b[2J\nand " + strings.Repeat("more ", 12)},
 		{At: 2 * time.Minute, Actor: "account", What: Harm, Text: "100 -> 70"},
 		{What: Shown, Text: "this"},
 		{What: Promise, Text: "that"},

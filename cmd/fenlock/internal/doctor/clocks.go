@@ -77,7 +77,8 @@ func (g Group) offsets(of report) {
 		default:
 			of(node.Found("clock-offset", node.Warning,
 				"Its clock is %v %s most others'. Locks are safe; but when it is set while the server runs, the leases there end too early (forward) or stay too long (back), and when it is set forward soon after a start, the server votes too early.", by, direction).
-				Do("End this server, set the clock right (timedatectl, chronyc tracking), and start it again: one server at a time."), c.node)
+				Do(
+					"End this server, set the clock right (timedatectl, chronyc tracking), and start it again: one server at a time."), c.node)
 		}
 	}
 }

@@ -23,7 +23,8 @@ func group(n int) Group {
 	}
 	for _, name := range members {
 		g.Nodes = append(g.Nodes, admin.NodeInfo{Node: name, Examination: node.Examination{
-			Product: "Valkey", Version: "8.0.10", Role: "primary", Server: "run of " + name, Memory: "memory of " + name, Member: name,
+			Product: "Valkey", Version: "8.0.10", Role: "primary", Server: "run of " + name, Memory: "memory of " + name,
+			Member:  name,
 			Address: "10.0.0." + name, RoundTrip: time.Millisecond, Clock: clockAt(0, 0),
 			Admitted: true, MaxTTL: 30 * time.Second, Members: members,
 		}})
@@ -105,7 +106,8 @@ func TestStandings(t *testing.T) {
 		"one is misconfigured": {group(3).at(misconfigured, 1), "votes misconfigured votes"},
 		"one waits":            {group(3).at(waits(time.Second), 1), "votes out votes"},
 		"one is due":           {group(3).at(due, 1), "votes ready votes"},
-		"one needs no rebuild": {group(3).at(func(_ *admin.NodeInfo, e *node.Examination) { e.Admitted = false }, 1), "votes ready votes"},
+		"one needs no rebuild": {group(3).at(func(_ *admin.NodeInfo, e *node.Examination) { e.Admitted = false }, 1),
+			"votes ready votes"},
 		// Its registers are at two others, of which one is silent.
 		"one is due and one down": {group(3).at(due, 1).at(down, 2), "votes out down"},
 		"two are due":             {group(3).at(due, 1, 2), "votes ready ready"},
@@ -120,11 +122,15 @@ func TestStandings(t *testing.T) {
 		"of five, two due, one waits":  {group(5).at(due, 0, 1).at(waits(time.Second), 4), "ready ready votes votes out"},
 		"another group":                {group(3).at(elsewhere, 0), "misconfigured votes votes"},
 		"another group keeps out":      {group(3).at(elsewhere, 0).at(due, 1), "misconfigured out votes"},
-		"any members":                  {group(3).at(func(_ *admin.NodeInfo, e *node.Examination) { e.Members = nil }, 0), "votes votes votes"},
-		"members not known":            {group(3).at(elsewhere, 0).at(func(_ *admin.NodeInfo, e *node.Examination) { e.Member = "" }, 1), "votes votes votes"},
-		"MaxTTL":                       {group(3).with(func(g *Group) { g.MaxTTL = time.Minute }), "misconfigured misconfigured misconfigured"},
-		"the same MaxTTL":              {group(3).with(func(g *Group) { g.MaxTTL = 30 * time.Second }), "votes votes votes"},
-		"the same server":              {group(3).at(func(_ *admin.NodeInfo, e *node.Examination) { e.Server = "run of a" }, 2), "votes votes misconfigured"},
+		"any members": {group(3).at(func(_ *admin.NodeInfo, e *node.Examination) { e.Members = nil }, 0),
+			"votes votes votes"},
+		"members not known": {group(3).at(elsewhere,
+			0).at(func(_ *admin.NodeInfo, e *node.Examination) { e.Member = "" }, 1), "votes votes votes"},
+		"MaxTTL": {group(3).with(func(g *Group) { g.MaxTTL = time.Minute }),
+			"misconfigured misconfigured misconfigured"},
+		"the same MaxTTL": {group(3).with(func(g *Group) { g.MaxTTL = 30 * time.Second }), "votes votes votes"},
+		"the same server": {group(3).at(func(_ *admin.NodeInfo, e *node.Examination) { e.Server = "run of a" },
+			2), "votes votes misconfigured"},
 	} {
 		if got := states(c.group); got != c.states {
 			t.Errorf("%s: %s; want %s", what, got, c.states)
@@ -149,7 +155,8 @@ func TestExamine(t *testing.T) {
 	// A clock that gains d in two seconds.
 	gains := func(d time.Duration) func(*Group) {
 		return func(g *Group) {
-			g.Later = group(len(g.Nodes)).at(func(_ *admin.NodeInfo, e *node.Examination) { e.Clock = clockAt(2*second, 0) }, 0, 1, 2).
+			g.Later = group(len(g.Nodes)).at(func(_ *admin.NodeInfo, e *node.Examination) { e.Clock = clockAt(2*second, 0) }, 0,
+				1, 2).
 				at(func(_ *admin.NodeInfo, e *node.Examination) { e.Clock = clockAt(2*second, d) }, 1).Nodes
 		}
 	}
@@ -172,11 +179,16 @@ func TestExamine(t *testing.T) {
 		says     string
 	}{
 		{"quorum", node.Error, group(3).at(down, 0, 1), "", group(3).at(down, 0), "1 of 3 nodes vote, and 2 are needed"},
-		{"quorum", node.Error, group(3).at(waits(10*second), 0).at(waits(20*second), 1), "", group(3).at(due, 0, 1), "In 20s it will be enough"},
-		{"quorum", node.Error, group(3).at(fresh, 0, 1, 2).at(waits(20*second), 0, 1, 2), "", group(3).at(fresh, 0, 1, 2), "--new-servers"},
-		{"quorum", node.Error, group(3).at(waits(10*second), 0, 1).at(belongs("c", "x"), 2), "", group(3), "Waiting alone does not help"},
-		{"quorum", node.Error, group(3).at(waits(10*second), 0).at(down, 1), "", group(3).at(waits(10*second), 0), "Waiting alone does not help"},
-		{"quorum", node.Error, group(5).at(waits(10*second), 0, 1, 2), "", group(5).at(waits(10*second), 0), "In 10s it will be enough"},
+		{"quorum", node.Error, group(3).at(waits(10*second), 0).at(waits(20*second), 1), "", group(3).at(due, 0, 1),
+			"In 20s it will be enough"},
+		{"quorum", node.Error, group(3).at(fresh, 0, 1, 2).at(waits(20*second), 0, 1, 2), "", group(3).at(fresh, 0, 1, 2),
+			"--new-servers"},
+		{"quorum", node.Error, group(3).at(waits(10*second), 0, 1).at(belongs("c", "x"), 2), "", group(3),
+			"Waiting alone does not help"},
+		{"quorum", node.Error, group(3).at(waits(10*second), 0).at(down, 1), "", group(3).at(waits(10*second), 0),
+			"Waiting alone does not help"},
+		{"quorum", node.Error, group(5).at(waits(10*second), 0, 1, 2), "", group(5).at(waits(10*second), 0),
+			"In 10s it will be enough"},
 		{"quorum", node.Error, group(1).at(down, 0), "a", group(1), "It cannot be used: no lock can be taken"},
 		{"margin", node.Warning, group(5).at(down, 0).at(misconfigured, 1), "", group(5).at(down, 0), "if one more fails"},
 		{"margin", node.Warning, group(4).at(down, 0), "", group(2), "3 of 4 nodes vote"},
@@ -186,51 +198,78 @@ func TestExamine(t *testing.T) {
 		{"one-node", node.Note, group(1), "", group(1).at(file, 0), "Three servers"},
 		{"even", node.Warning, group(2), "", group(3), "two nodes"},
 		{"even", node.Note, group(4), "", group(5), "the loss of 1, as 3 do"},
-		{"same-server", node.Error, group(3).at(func(_ *admin.NodeInfo, e *node.Examination) { e.Server = "run of a" }, 2), "a c", group(3).at(down, 0, 2), "a and c are the same server"},
-		{"members", node.Error, group(3).at(belongs("a", "x", "y"), 0, 1), "a b", group(3).at(belongs(), 0, 1), "overlap in a"},
-		{"members", node.Error, group(3).at(belongs("x", "y", "z"), 2), "c", group(3).at(belongs("a", "b", "c"), 2), "no member in common"},
-		{"max-ttl", node.Error, group(3).with(func(g *Group) { g.MaxTTL = time.Minute }), "a b c", group(3).with(func(g *Group) { g.MaxTTL = 30 * second }), "--max-ttl is 1m0s"},
-		{"max-ttl-differs", node.Error, group(3).at(records(time.Minute), 1), "", group(3).at(records(0), 1), "30s at a, c; 1m0s at b"},
-		{"same-host", node.Warning, group(3).at(host("10.0.0.9"), 0, 1), "a b", group(3).at(host("10.0.0.9"), 0), "Without them 1 of 3 are left"},
+		{"same-server", node.Error, group(3).at(func(_ *admin.NodeInfo, e *node.Examination) { e.Server = "run of a" }, 2),
+			"a c", group(3).at(down, 0, 2), "a and c are the same server"},
+		{"members", node.Error, group(3).at(belongs("a", "x", "y"), 0, 1), "a b", group(3).at(belongs(), 0, 1),
+			"overlap in a"},
+		{"members", node.Error, group(3).at(belongs("x", "y", "z"), 2), "c", group(3).at(belongs("a", "b", "c"), 2),
+			"no member in common"},
+		{"max-ttl", node.Error, group(3).with(func(g *Group) { g.MaxTTL = time.Minute }), "a b c",
+			group(3).with(func(g *Group) { g.MaxTTL = 30 * second }), "--max-ttl is 1m0s"},
+		{"max-ttl-differs", node.Error, group(3).at(records(time.Minute), 1), "", group(3).at(records(0), 1),
+			"30s at a, c; 1m0s at b"},
+		{"same-host", node.Warning, group(3).at(host("10.0.0.9"), 0, 1), "a b", group(3).at(host("10.0.0.9"), 0),
+			"Without them 1 of 3 are left"},
 		{"same-host", node.Note, group(5).at(host("10.0.0.9"), 0, 1), "a b", group(5).at(host(""), 0, 1), "fail together"},
 		{"same-host", node.Note, group(3).at(host("::ffff:127.0.0.1"), 0, 1, 2), "a b c", group(3), "fail together"},
-		{"round-trip", node.Error, group(3).at(trip(600*time.Millisecond), 1), "b", group(3).at(trip(250*time.Millisecond), 1), "wait for 500ms"},
-		{"round-trip", node.Warning, group(3).at(trip(300*time.Millisecond), 1), "b", group(3).at(trip(250*time.Millisecond), 1), "under load"},
-		{"round-trip", node.Error, group(3).at(trip(26*time.Millisecond), 1).with(func(g *Group) { g.TTL = 100 * time.Millisecond }), "b",
+		{"round-trip", node.Error, group(3).at(trip(600*time.Millisecond), 1), "b",
+			group(3).at(trip(250*time.Millisecond), 1), "wait for 500ms"},
+		{"round-trip", node.Warning, group(3).at(trip(300*time.Millisecond), 1), "b",
+			group(3).at(trip(250*time.Millisecond), 1), "under load"},
+		{"round-trip", node.Error, group(3).at(trip(26*time.Millisecond),
+			1).with(func(g *Group) { g.TTL = 100 * time.Millisecond }), "b",
 			group(3).at(trip(time.Second/2), 1).with(func(g *Group) { g.TTL = 30 * second }), "wait for 25ms"},
 		// A file has more time.
 		{"round-trip", node.Warning, group(1).at(file, 0).at(trip(1300*time.Millisecond), 0), "a",
 			group(1).at(file, 0).at(trip(1200*time.Millisecond), 0), "wait for 2.5s"},
-		{"ttl", node.Error, group(3).with(func(g *Group) { g.TTL = time.Minute }), "a b c", group(3).with(func(g *Group) { g.TTL = 30 * second }), "--ttl of 30s at most"},
-		{"clock-offset", node.Warning, group(3).at(offset(time.Hour), 1), "b", group(3).at(offset(999*time.Millisecond), 1), "1h0m0s ahead of most others'"},
-		{"clock-offset", node.Warning, group(3).at(offset(-time.Hour), 2), "c", group(3).at(func(_ *admin.NodeInfo, e *node.Examination) { e.Clock = node.ClockReading{} }, 2), "1h0m0s behind most others'"},
+		{"ttl", node.Error, group(3).with(func(g *Group) { g.TTL = time.Minute }), "a b c",
+			group(3).with(func(g *Group) { g.TTL = 30 * second }), "--ttl of 30s at most"},
+		{"clock-offset", node.Warning, group(3).at(offset(time.Hour), 1), "b", group(3).at(offset(999*time.Millisecond), 1),
+			"1h0m0s ahead of most others'"},
+		{"clock-offset", node.Warning, group(3).at(offset(-time.Hour), 2), "c",
+			group(3).at(func(_ *admin.NodeInfo, e *node.Examination) { e.Clock = node.ClockReading{} }, 2),
+			"1h0m0s behind most others'"},
 		{"clock-offset", node.Warning, group(1).at(offset(time.Hour), 0), "a", group(1), "ahead of this machine's"},
-		{"clock-offset", node.Warning, group(3).at(offset(1100*time.Millisecond), 1), "b", group(3).at(offset(1100*time.Millisecond), 1).at(trip(second), 1), "1.1s"},
+		{"clock-offset", node.Warning, group(3).at(offset(1100*time.Millisecond), 1), "b",
+			group(3).at(offset(1100*time.Millisecond), 1).at(trip(second), 1), "1.1s"},
 		{"clock-here", node.Warning, group(3).at(offset(-time.Hour), 0, 1, 2), "", group(3), "1h0m0s ahead of the servers'"},
-		{"clock-rate", node.Error, group(3).with(gains(30 * time.Millisecond)), "b", group(3).with(gains(20 * time.Millisecond)), "+1.5 %"},
-		{"clock-rate", node.Error, group(3).with(gains(-time.Hour)), "b", group(3).with(gains(-20 * time.Millisecond)), "-180000.0 %"},
-		{"out", node.Warning, group(5).at(waits(10*second), 0).at(waits(11*second), 2), "a c", group(5).at(due, 0, 2), "for another 11s"},
+		{"clock-rate", node.Error, group(3).with(gains(30 * time.Millisecond)), "b",
+			group(3).with(gains(20 * time.Millisecond)), "+1.5 %"},
+		{"clock-rate", node.Error, group(3).with(gains(-time.Hour)), "b", group(3).with(gains(-20 * time.Millisecond)),
+			"-180000.0 %"},
+		{"out", node.Warning, group(5).at(waits(10*second), 0).at(waits(11*second), 2), "a c", group(5).at(due, 0, 2),
+			"for another 11s"},
 		{"ready", node.Note, group(3).at(due, 0, 2), "a c", group(3), "nobody has asked it"},
-		{"rebuild", node.Error, group(3).at(due, 0).at(down, 1), "a", group(3).at(due, 0), "must be rebuilt from 2 other nodes"},
-		{"rebuild", node.Error, group(3).at(due, 0).at(belongs("x", "y", "z"), 1), "a", group(3).at(due, 0), "b belongs to another group"},
-		{"rebuild", node.Error, group(3).at(due, 0).at(belongs("x", "y", "z"), 1), "a", group(3).at(due, 0), "Start no empty server"},
-		{"rebuild", node.Error, group(3).at(waits(10*second), 0).at(down, 1), "a", group(3).at(waits(10*second), 0), "and when it has waited, its registers must be rebuilt from 2"},
-		{"down", node.Warning, group(3).at(down, 0), "a", group(3).at(down, 0).at(finding(node.Found("hangs", node.Warning, "It hangs.")), 0), "Connection refused."},
-		{"misconfigured", node.Error, group(3).at(misconfigured, 0), "a", group(3).at(misconfigured, 0).at(finding(node.Found("password", node.Error, "It is wrong.")), 0), "The password is wrong."},
+		{"rebuild", node.Error, group(3).at(due, 0).at(down, 1), "a", group(3).at(due, 0),
+			"must be rebuilt from 2 other nodes"},
+		{"rebuild", node.Error, group(3).at(due, 0).at(belongs("x", "y", "z"), 1), "a", group(3).at(due, 0),
+			"b belongs to another group"},
+		{"rebuild", node.Error, group(3).at(due, 0).at(belongs("x", "y", "z"), 1), "a", group(3).at(due, 0),
+			"Start no empty server"},
+		{"rebuild", node.Error, group(3).at(waits(10*second), 0).at(down, 1), "a", group(3).at(waits(10*second), 0),
+			"and when it has waited, its registers must be rebuilt from 2"},
+		{"down", node.Warning, group(3).at(down, 0), "a",
+			group(3).at(down, 0).at(finding(node.Found("hangs", node.Warning, "It hangs.")), 0), "Connection refused."},
+		{"misconfigured", node.Error, group(3).at(misconfigured, 0), "a",
+			group(3).at(misconfigured, 0).at(finding(node.Found("password", node.Error, "It is wrong.")), 0),
+			"The password is wrong."},
 	} {
 		found := c.with.Examine()
 		i := slices.IndexFunc(found, func(f Finding) bool {
-			return f.Check == c.check && f.Severity == c.severity && strings.Join(f.Nodes, " ") == c.nodes && strings.Contains(f.Reason+" "+f.Advice, c.says)
+			return f.Check == c.check && f.Severity == c.severity && strings.Join(f.Nodes, " ") == c.nodes &&
+				strings.Contains(f.Reason+" "+f.Advice, c.says)
 		})
 		if i < 0 {
 			t.Errorf("%s: there is no %v about %q with %q in\n%s", c.check, c.severity, c.nodes, c.says, text(found))
 		}
 		for _, f := range found {
-			if !strings.HasSuffix(f.Reason, ".") || f.Advice != "" && !strings.HasSuffix(f.Advice, ".") || strings.Contains(f.Reason+f.Advice, "%!") {
+			if !strings.HasSuffix(f.Reason, ".") || f.Advice != "" && !strings.HasSuffix(f.Advice, ".") ||
+				strings.Contains(f.Reason+f.Advice, "%!") {
 				t.Errorf("%s: these are no sentences: %q, %q", f.Check, f.Reason, f.Advice)
 			}
 		}
-		if other := c.without.Examine(); slices.ContainsFunc(other, func(f Finding) bool { return f.Check == c.check && f.Severity == c.severity }) {
+		if other := c.without.Examine(); slices.ContainsFunc(other,
+			func(f Finding) bool { return f.Check == c.check && f.Severity == c.severity }) {
 			t.Errorf("%s is also in\n%s", c.check, text(other))
 		}
 	}
@@ -256,14 +295,16 @@ func TestNothingToSay(t *testing.T) {
 
 // The order is that of what matters, and the same each time.
 func TestOrder(t *testing.T) {
-	g := group(4).at(down, 0).at(finding(node.Found("x", node.Warning, "Both.")), 1, 3).at(finding(node.Found("y", node.Error, "One.")), 2).
+	g := group(4).at(down, 0).at(finding(node.Found("x", node.Warning, "Both.")), 1,
+		3).at(finding(node.Found("y", node.Error, "One.")), 2).
 		at(finding(node.Found("z", node.Note, "Last.")), 3)
 	for range 20 {
 		var order []string
 		for _, f := range g.Examine() {
 			order = append(order, fmt.Sprintf("%v %s %s", f.Severity, f.Check, strings.Join(f.Nodes, "")))
 		}
-		if got := strings.Join(order, ", "); got != "error y c, warning margin , warning x bd, warning down a, note even , note z d" {
+		const want = "error y c, warning margin , warning x bd, warning down a, note even , note z d"
+		if got := strings.Join(order, ", "); got != want {
 			t.Fatal(got)
 		}
 	}

@@ -24,7 +24,8 @@ func (g Group) places(of report) {
 		if len(here) < 2 {
 			continue
 		}
-		f := node.Found("same-host", node.Note, "These nodes are on one machine, %s, as far as addresses tell: they fail together.", host)
+		f := node.Found("same-host", node.Note,
+			"These nodes are on one machine, %s, as far as addresses tell: they fail together.", host)
 		if len(here) > spare && !loopback(host) {
 			f.Severity = node.Warning
 			f.Reason += fmt.Sprintf(" Without them %d of %d are left, and %d are needed.", n-len(here), n, node.Quorum(n))

@@ -41,7 +41,8 @@ func (g Group) quorum(all []Standing, of report) {
 	}
 	switch {
 	case usable < need && later >= need:
-		f := node.Found("quorum", node.Error, "%s: no lock can be taken or extended. In %s it will be enough, if nothing else happens.", count, Seconds(longest)).
+		f := node.Found("quorum", node.Error,
+			"%s: no lock can be taken or extended. In %s it will be enough, if nothing else happens.", count, Seconds(longest)).
 			Do("Wait.")
 		if fresh == n {
 			f = f.Do("Wait; the servers could have been used before. If you know that they are new: fenlock run --new-servers NAME -- true (docs/operations.md, “New servers”).")
@@ -59,7 +60,8 @@ func (g Group) quorum(all []Standing, of report) {
 	}
 	switch {
 	case fresh == n && usable >= need:
-		of(node.Found("new-group", node.Note, "No server has anything recorded: the group is new, or all of them have lost their memory at once."))
+		of(node.Found("new-group", node.Note,
+			"No server has anything recorded: the group is new, or all of them have lost their memory at once."))
 	case weak:
 		of(node.Found("memory-lost", node.Warning, "A majority of the servers has lost its memory at once. New tokens are larger than old ones only as far as the clocks of the clients agree.").
 			Do("Find out why they went at the same time: servers that fail independently have power, racks and upgrades of their own."))
@@ -91,12 +93,15 @@ func (g Group) size(of report) {
 	n := len(g.Nodes)
 	switch {
 	case n == 1 && g.Nodes[0].Examination.Role != "file":
-		of(node.Found("one-node", node.Note, "There is one node: while it is down, no lock can be taken, and a lock rests on its memory.").
+		of(node.Found("one-node", node.Note,
+			"There is one node: while it is down, no lock can be taken, and a lock rests on its memory.").
 			Do("Three servers that fail independently survive the loss of one."))
 	case n == 2:
-		of(node.Found("even", node.Warning, "There are two nodes, and both are needed: a lock fails more often than with one.").
+		of(node.Found("even", node.Warning,
+			"There are two nodes, and both are needed: a lock fails more often than with one.").
 			Do("Add a third one (docs/operations.md)."))
 	case n%2 == 0:
-		of(node.Found("even", node.Note, "There are %d nodes, and %d are needed: they survive the loss of %d, as %d do.", n, node.Quorum(n), n-node.Quorum(n), n-1))
+		of(node.Found("even", node.Note, "There are %d nodes, and %d are needed: they survive the loss of %d, as %d do.", n,
+			node.Quorum(n), n-node.Quorum(n), n-1))
 	}
 }

@@ -124,7 +124,8 @@ func (g Group) refused(i int, info admin.NodeInfo) string {
 // an engine admits no server beside one.
 func (g Group) foreign(i int) int {
 	for j, info := range g.Nodes {
-		if e := info.Examination; j != i && info.Err == nil && (g.otherMembers(info) || e.MaxTTL != 0 && g.MaxTTL != 0 && e.MaxTTL != g.MaxTTL) {
+		if e := info.Examination; j != i && info.Err == nil &&
+			(g.otherMembers(info) || e.MaxTTL != 0 && g.MaxTTL != 0 && e.MaxTTL != g.MaxTTL) {
 			return j
 		}
 	}
@@ -135,7 +136,8 @@ func (g Group) foreign(i int) int {
 // far as those are admitted now. It asks the rule that engines ask.
 func (g Group) rebuilt(i int, all []Standing) Standing {
 	if j := g.foreign(i); j >= 0 {
-		return Standing{State: Out, Why: "its registers must be rebuilt from the others', and " + g.Nodes[j].Node + " belongs to another group", pending: true, foreign: true}
+		return Standing{State: Out, Why: "its registers must be rebuilt from the others', and " + g.Nodes[j].Node +
+			" belongs to another group", pending: true, foreign: true}
 	}
 	var others []*node.Registers
 	for j, other := range g.Nodes {
@@ -147,10 +149,12 @@ func (g Group) rebuilt(i int, all []Standing) Standing {
 			continue
 		}
 		e := other.Examination
-		others = append(others, &node.Registers{Server: e.Server, Memory: e.Memory, Admitted: all[j].Usable(), Empty: all[j].empty})
+		others = append(others, &node.Registers{Server: e.Server, Memory: e.Memory, Admitted: all[j].Usable(),
+			Empty: all[j].empty})
 	}
 	e := g.Nodes[i].Examination
-	merged, err := rebuild.Merge(len(g.Nodes), rebuild.Self{Server: e.Server, Memory: e.Memory, Untouched: e.Untouched}, others)
+	merged, err := rebuild.Merge(len(g.Nodes), rebuild.Self{Server: e.Server, Memory: e.Memory, Untouched: e.Untouched},
+		others)
 	if err != nil {
 		return Standing{State: Out, Why: err.Error(), pending: true}
 	}
@@ -171,7 +175,8 @@ func (s Standing) findings(info admin.NodeInfo, of report) {
 			Do("Start no empty server: two clients could hold a lock. First name the same servers at all clients (docs/operations.md, “What all clients agree on”)."), info.Node)
 	case s.blocked:
 		of(node.Found("rebuild", node.Error, "It does not vote: %s.", s.Why).
-			Do("Mend the other servers first. If they are lost for good: docs/operations.md, “A majority is lost for good”."), info.Node)
+			Do("Mend the other servers first. If they are lost for good: docs/operations.md, “A majority is lost for good”."),
+			info.Node)
 	case s.State == Ready:
 		of(node.Found("ready", node.Note, "Its vote counts from the next request on: %s.", s.Why), info.Node)
 	}

@@ -14,7 +14,8 @@ import (
 func (g Group) terms(of report) {
 	for i, info := range g.Nodes {
 		if first := g.sameServer(i); first >= 0 {
-			of(node.Found("same-server", node.Error, "%s and %s are the same server, which has one vote: clients refuse the second.", g.Nodes[first].Node, info.Node).
+			of(node.Found("same-server", node.Error,
+				"%s and %s are the same server, which has one vote: clients refuse the second.", g.Nodes[first].Node, info.Node).
 				Do("Name it once, and name another server in its place."), g.Nodes[first].Node, info.Node)
 		}
 	}
@@ -64,12 +65,15 @@ func (g Group) maxTTL(of report) {
 	for _, t := range recorded {
 		texts = append(texts, fmt.Sprintf("%v at %s", t, strings.Join(byTTL[t], ", ")))
 		if g.MaxTTL != 0 && t != g.MaxTTL {
-			of(node.Found("max-ttl", node.Error, "The longest lease that is recorded there is %v, and --max-ttl is %v: such a client is refused.", t, g.MaxTTL).
+			of(node.Found("max-ttl", node.Error,
+				"The longest lease that is recorded there is %v, and --max-ttl is %v: such a client is refused.", t, g.MaxTTL).
 				Do("Give all clients the same --max-ttl. To change it: docs/operations.md, “Changing MaxTTL”."), byTTL[t]...)
 		}
 	}
 	if len(recorded) > 1 {
-		of(node.Found("max-ttl-differs", node.Error, "The servers disagree on the longest lease (%s): whatever a client has, some of them refuse it.", strings.Join(texts, "; ")).
+		of(node.Found("max-ttl-differs", node.Error,
+			"The servers disagree on the longest lease (%s): whatever a client has, some of them refuse it.",
+			strings.Join(texts, "; ")).
 			Do("Record the same on all of them: docs/operations.md, “Changing MaxTTL”."))
 	}
 }

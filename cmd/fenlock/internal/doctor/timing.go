@@ -17,14 +17,20 @@ func (g Group) timing(of report) {
 		trip := e.RoundTrip.Round(10 * time.Microsecond)
 		switch {
 		case e.RoundTrip > patience:
-			of(node.Found("round-trip", node.Error, "A round trip takes %v, and clients with a TTL of %v wait for %v: from here its vote comes too late.", trip, g.TTL, patience).
-				Do("Use a longer --ttl, or nodes that are nearer; or look why it is slow (SLOWLOG GET, the load of its machine)."), info.Node)
+			of(node.Found("round-trip", node.Error,
+				"A round trip takes %v, and clients with a TTL of %v wait for %v: from here its vote comes too late.", trip, g.TTL,
+				patience).
+				Do("Use a longer --ttl, or nodes that are nearer; or look why it is slow (SLOWLOG GET, the load of its machine)."),
+				info.Node)
 		case e.RoundTrip > patience/2:
-			of(node.Found("round-trip", node.Warning, "A round trip takes %v, and clients with a TTL of %v wait for %v: under load its vote will come too late.", trip, g.TTL, patience).
+			of(node.Found("round-trip", node.Warning,
+				"A round trip takes %v, and clients with a TTL of %v wait for %v: under load its vote will come too late.", trip,
+				g.TTL, patience).
 				Do("Use a longer --ttl, or nodes that are nearer."), info.Node)
 		}
 		if e.MaxTTL != 0 && g.TTL > e.MaxTTL {
-			of(node.Found("ttl", node.Error, "A TTL of %v is longer than the group's longest lease, %v: the server refuses it.", g.TTL, e.MaxTTL).
+			of(node.Found("ttl", node.Error, "A TTL of %v is longer than the group's longest lease, %v: the server refuses it.",
+				g.TTL, e.MaxTTL).
 				Do("Use a --ttl of %v at most, or raise MaxTTL (docs/operations.md, “Changing MaxTTL”).", e.MaxTTL), info.Node)
 		}
 	}

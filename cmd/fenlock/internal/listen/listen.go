@@ -29,7 +29,8 @@ func TCP(address string, p Purpose) (net.Listener, error) {
 	var dns *net.DNSError
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return nil, fmt.Errorf("%s is in use by another program, or by another %s: choose another port (0 is any that is free)", address, p.Others)
+		return nil, fmt.Errorf(
+			"%s is in use by another program, or by another %s: choose another port (0 is any that is free)", address, p.Others)
 	case errors.Is(err, syscall.EACCES):
 		return nil, fmt.Errorf("%s may not be listened at by this user: ports from 1024 on may", address)
 	case errors.Is(err, syscall.EADDRNOTAVAIL):

@@ -11,7 +11,8 @@ import (
 // The buckets, in seconds, are those of integration/otel: TestCommandIsLikeTheLibrary compares
 // them, and the names, labels and texts of all metrics.
 var (
-	longBounds = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 900, 1800, 2700, 3600}
+	longBounds = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60,
+		300, 900, 1800, 2700, 3600}
 	nodeBounds = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1}
 	leftBounds = []float64{.01, .1, .25, .5, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 20, 30}
 )
@@ -36,15 +37,20 @@ func NewLocks(set *Set, name string) *Locks {
 		l.names, label = []string{name}, []string{"fenlock_lock_name"}
 	}
 	of := func(more ...string) []string { return slices.Concat(label, more) }
-	l.acquire = set.Histogram("fenlock_acquire_duration_seconds", "How long acquisitions took, waiting included.", longBounds, of("fenlock_outcome")...)
-	l.wait = set.Histogram("fenlock_wait_duration_seconds", "How long acquisitions took that had to wait.", longBounds, of("fenlock_outcome")...)
+	l.acquire = set.Histogram("fenlock_acquire_duration_seconds", "How long acquisitions took, waiting included.",
+		longBounds, of("fenlock_outcome")...)
+	l.wait = set.Histogram("fenlock_wait_duration_seconds", "How long acquisitions took that had to wait.", longBounds,
+		of("fenlock_outcome")...)
 	l.hold = set.Histogram("fenlock_hold_duration_seconds", "How long locks were held.", longBounds, of()...)
-	l.left = set.Histogram("fenlock_validity_left_seconds", "The validity that was left of a lock when it was released.", leftBounds, of()...)
-	l.request = set.Histogram("fenlock_node_duration_seconds", "How long requests to a node took.", nodeBounds, "fenlock_node_name", "fenlock_operation", "fenlock_outcome")
+	l.left = set.Histogram("fenlock_validity_left_seconds", "The validity that was left of a lock when it was released.",
+		leftBounds, of()...)
+	l.request = set.Histogram("fenlock_node_duration_seconds", "How long requests to a node took.", nodeBounds,
+		"fenlock_node_name", "fenlock_operation", "fenlock_outcome")
 	l.held = set.Gauge("fenlock_held", "Locks that are held now.", of()...)
 	l.waiting = set.Gauge("fenlock_waiting", "Callers that wait for a lock now.", of()...)
 	l.lost = set.Counter("fenlock_lost_total", "Locks that ended without a release.", of("fenlock_cause")...)
-	l.admitted = set.Gauge("fenlock_node_admitted", "1 while the vote of a node counts, 0 while it is down, late, out or misconfigured.", "fenlock_node_name")
+	l.admitted = set.Gauge("fenlock_node_admitted",
+		"1 while the vote of a node counts, 0 while it is down, late, out or misconfigured.", "fenlock_node_name")
 	// What has not happened yet is 0, not absent: the first one is an increase.
 	l.held.Add(0, l.of()...)
 	l.waiting.Add(0, l.of()...)

@@ -96,11 +96,13 @@ func TestNames(t *testing.T) {
 	var s Set
 	happens(NewLocks(&s, "orders/42").Observer())
 	for line := range strings.Lines(plain(s.Text())) {
-		if of := !strings.HasPrefix(line, "fenlock_node_") && line != "\n"; of != strings.Contains(line, `{fenlock_lock_name="orders/42"`) {
+		if of := !strings.HasPrefix(line, "fenlock_node_") &&
+			line != "\n"; of != strings.Contains(line, `{fenlock_lock_name="orders/42"`) {
 			t.Errorf("line %s", line)
 		}
 	}
-	got := strings.NewReplacer(`fenlock_lock_name="orders/42",`, "", `{fenlock_lock_name="orders/42"}`, "").Replace(plain(s.Text()))
+	got := strings.NewReplacer(`fenlock_lock_name="orders/42",`, "", `{fenlock_lock_name="orders/42"}`,
+		"").Replace(plain(s.Text()))
 	if got != whole {
 		t.Errorf("got%s\nwant%s", got, whole)
 	}

@@ -51,10 +51,12 @@ func TestHandler(t *testing.T) {
 		w := httptest.NewRecorder()
 		Handler(c.token, s.Answer).ServeHTTP(w, r)
 		h := w.Header()
-		if w.Code != c.status || h.Get("X-Content-Type-Options") != "nosniff" || (w.Code == 401) != (h.Get("WWW-Authenticate") == "Bearer") {
+		if w.Code != c.status || h.Get("X-Content-Type-Options") != "nosniff" ||
+			(w.Code == 401) != (h.Get("WWW-Authenticate") == "Bearer") {
 			t.Errorf("%+v: %d, %v", c, w.Code, h)
 		}
-		if has := strings.Contains(w.Body.String(), "a 1\n"); has != (c.status == 200) || has && h.Get("Content-Type") != ContentType {
+		if has := strings.Contains(w.Body.String(), "a 1\n"); has != (c.status == 200) ||
+			has && h.Get("Content-Type") != ContentType {
 			t.Errorf("%+v: %v: %s", c, h, w.Body)
 		}
 	}

@@ -22,7 +22,8 @@ func sample() *Set {
 	for _, v := range []struct {
 		of string
 		v  float64
-	}{{"inf", math.Inf(1)}, {"minus", math.Inf(-1)}, {"nan", math.NaN()}, {"small", 1e-9}, {"large", 1795375306675355}, {"zero", 0}} {
+	}{{"inf", math.Inf(1)}, {"minus", math.Inf(-1)}, {"nan", math.NaN()}, {"small", 1e-9}, {"large", 1795375306675355},
+		{"zero", 0}} {
 		g.Set(7, v.of)
 		g.Set(v.v, v.of)
 	}
@@ -92,7 +93,8 @@ func TestTextForPrometheus(t *testing.T) {
 			t.Errorf("promtool: %v: %s\n%s\n(scripts/install-servers.sh installs it)", err, said, text)
 		}
 	}
-	for _, broken := range [][2]string{{`\"`, `"`}, {`\n, and`, "\n, and"}, {"+Inf\"} 6", "+Inf\"} six"}, {"# TYPE test_level gauge", "# TYPE test_level gauges"}, {"# HELP test_now A plain one.\n", ""}, {"\uFFFD", "\xff"}} {
+	for _, broken := range [][2]string{{`\"`, `"`}, {`\n, and`, "\n, and"}, {"+Inf\"} 6", "+Inf\"} six"},
+		{"# TYPE test_level gauge", "# TYPE test_level gauges"}, {"# HELP test_now A plain one.\n", ""}, {"\uFFFD", "\xff"}} {
 		text := strings.Replace(sampleText, broken[0], broken[1], 1)
 		if _, err := promtool([]byte(text)); err == nil || text == sampleText {
 			t.Errorf("%q in the place of %q is not noticed", broken[1], broken[0])
@@ -165,7 +167,8 @@ func TestManyAtOnce(t *testing.T) {
 	if count != 8*each {
 		t.Errorf("%v were counted, want %d", count, 8*each)
 	}
-	if text := string(s.Text()); !strings.Contains(text, `b_bucket{x="a",le="+Inf"} 1336`) || !strings.Contains(text, `b_bucket{x="a",le="1"} 668`) {
+	if text := string(s.Text()); !strings.Contains(text, `b_bucket{x="a",le="+Inf"} 1336`) ||
+		!strings.Contains(text, `b_bucket{x="a",le="1"} 668`) {
 		t.Errorf("the histogram is\n%s", text)
 	}
 }

@@ -29,7 +29,8 @@ func TestDescendants(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := Descendants()
-	if childless() || len(all) != 2 || all[0].Pid != cmd.Process.Pid || all[0].Name != "sh" || all[1].Pid == cmd.Process.Pid {
+	if childless() || len(all) != 2 || all[0].Pid != cmd.Process.Pid || all[0].Name != "sh" ||
+		all[1].Pid == cmd.Process.Pid {
 		t.Errorf("with a shell in a shell: childless %v, %v", childless(), all)
 	}
 	if born, alive := Birth(cmd.Process.Pid); !alive || born != all[0].Born {

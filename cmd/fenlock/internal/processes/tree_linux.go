@@ -55,7 +55,8 @@ func Descendants() []Process {
 func childless() bool {
 	const anyChild, everyKind = 0, 0x40000000 // P_ALL, __WALL
 	for {
-		_, _, errno := syscall.RawSyscall6(syscall.SYS_WAITID, anyChild, 0, 0, syscall.WEXITED|syscall.WNOHANG|syscall.WNOWAIT|everyKind, 0, 0)
+		_, _, errno := syscall.RawSyscall6(syscall.SYS_WAITID, anyChild, 0, 0,
+			syscall.WEXITED|syscall.WNOHANG|syscall.WNOWAIT|everyKind, 0, 0)
 		if errno != syscall.EINTR {
 			return errno == syscall.ECHILD
 		}

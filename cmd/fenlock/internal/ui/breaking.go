@@ -51,7 +51,8 @@ func (b *breaking) name(w http.ResponseWriter, _ *http.Request, name string) (st
 			Text: []string{"Nothing was broken. This page was started without --allow-release. fenlock release --force NAME breaks a lock from a terminal."},
 		})
 	case err != nil:
-		say(w, http.StatusBadRequest, message{Class: "bad", Head: "That cannot be the name of a lock", Text: []string{"Nothing was broken: " + sentence(err)}})
+		say(w, http.StatusBadRequest, message{Class: "bad", Head: "That cannot be the name of a lock",
+			Text: []string{"Nothing was broken: " + sentence(err)}})
 	default:
 		return name, true
 	}
@@ -69,7 +70,8 @@ func (b *breaking) answer(w http.ResponseWriter, r *http.Request, status int, na
 	row := lockRowOf(entry{lock: l}, time.Now(), false, true)
 	if untaken(l.LockInfo) {
 		say(w, status, message{
-			Class: "good", Head: fmt.Sprintf("%s is not held", visible(name)), Text: []string{again, "There is nothing to break."},
+			Class: "good", Head: fmt.Sprintf("%s is not held", visible(name)),
+			Text: []string{again, "There is nothing to break."},
 			Back: lockPath(name), To: "Back to the lock",
 		})
 		return
@@ -87,7 +89,8 @@ func (b *breaking) look(ctx context.Context, w http.ResponseWriter, name string)
 	defer b.asking.leave()
 	info, err := b.source.Inspect(ctx, name)
 	if err != nil {
-		b.refuse(w, name, fmt.Sprintf("%s was not broken", visible(name)), err, "Nothing was sent to any node. A lock can be broken while a majority of the nodes answers.")
+		b.refuse(w, name, fmt.Sprintf("%s was not broken", visible(name)), err,
+			"Nothing was sent to any node. A lock can be broken while a majority of the nodes answers.")
 		return lock{}, false
 	}
 	info.Name = name
@@ -105,12 +108,14 @@ func (b *breaking) refuse(w http.ResponseWriter, name, head string, err error, m
 			text = append(text, address(n.Node)+": "+reason(n.Node, n.Err))
 		}
 	}
-	say(w, http.StatusServiceUnavailable, message{Class: "bad", Head: head, Text: append(text, more), Back: lockPath(name), To: "Back to the lock"})
+	say(w, http.StatusServiceUnavailable,
+		message{Class: "bad", Head: head, Text: append(text, more), Back: lockPath(name), To: "Back to the lock"})
 }
 
 func (b *breaking) do(w http.ResponseWriter, r *http.Request) {
 	if err := r.ParseForm(); err != nil {
-		say(w, http.StatusBadRequest, message{Class: "bad", Head: "That form cannot be read", Text: []string{"Nothing was broken: " + sentence(err)}})
+		say(w, http.StatusBadRequest, message{Class: "bad", Head: "That form cannot be read",
+			Text: []string{"Nothing was broken: " + sentence(err)}})
 		return
 	}
 	name, ok := b.name(w, r, r.PostForm.Get("name"))
@@ -125,7 +130,8 @@ func (b *breaking) do(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if r.PostForm.Get("seen") != fingerprint(now.LockInfo) {
-		b.answer(w, r, http.StatusConflict, name, "Nothing was broken: meanwhile the holder has changed, or the lock is free.")
+		b.answer(w, r, http.StatusConflict, name,
+			"Nothing was broken: meanwhile the holder has changed, or the lock is free.")
 		return
 	}
 	broken, err := b.source.ForceRelease(ctx, name)
@@ -150,7 +156,8 @@ func (b *breaking) tell(r *http.Request, name string, broken admin.Broken) {
 }
 
 func (b *breaking) broken(w http.ResponseWriter, name string, broken admin.Broken) {
-	m := message{Class: "good", Head: fmt.Sprintf("%s is broken", visible(name)), Back: lockPath(name), To: "See its holder now"}
+	m := message{Class: "good", Head: fmt.Sprintf("%s is broken", visible(name)), Back: lockPath(name),
+		To: "See its holder now"}
 	l := broken.Lock
 	if broken.Token == 0 {
 		m.Head = fmt.Sprintf("%s was no longer held", visible(name))
@@ -167,7 +174,8 @@ func (b *breaking) broken(w http.ResponseWriter, name string, broken admin.Broke
 	}
 	m.Text = append(m.Text, text+". It cannot extend the lock any more, and hears of that with its next extension, within a third of its TTL.")
 	if l.Waiting > 0 {
-		m.Text = append(m.Text, fmt.Sprintf("%s: the first of them was told that it is free.", plural(l.Waiting, "was waiting", "were waiting")))
+		m.Text = append(m.Text, fmt.Sprintf("%s: the first of them was told that it is free.",
+			plural(l.Waiting, "was waiting", "were waiting")))
 	}
 	m.Text = append(m.Text, fmt.Sprintf("Every token from now on is larger than %s.", broken.Token))
 	say(w, http.StatusOK, m)

@@ -32,18 +32,22 @@ func TestBreak(t *testing.T) {
 		f := newFake(3)
 		f.hold("a", "host-a", 10, "w1", "w2")
 		var logged []string
-		a := browse(t, Config{Source: f, AllowRelease: true, Log: func(format string, args ...any) { logged = append(logged, fmt.Sprintf(format, args...)) }})
+		a := browse(t, Config{Source: f, AllowRelease: true,
+			Log: func(format string, args ...any) { logged = append(logged, fmt.Sprintf(format, args...)) }})
 		a.get("/").want(t, 200, `href="break?name=a"`)
 		r := a.get("/break?name=a")
-		r.want(t, 200, "Break a?", "host-a", "10", "3 of 3", "w1, w2", "<b>w1</b> is the next in the queue", `<button type="submit" class="danger">Break a</button>`)
+		r.want(t, 200, "Break a?", "host-a", "10", "3 of 3", "w1, w2", "<b>w1</b> is the next in the queue",
+			`<button type="submit" class="danger">Break a</button>`)
 		if len(f.broken) > 0 {
 			t.Fatal("it is broken already")
 		}
 		time.Sleep(time.Minute)
 		s := a.stream("/events")
 		s.next()
-		a.do("POST", "/break", r.form(t, "a"), "Sec-Fetch-Site", "same-origin").want(t, 200, "a is broken", "host-a had it for 1 min 00 s, with token 10", "2 were waiting", "larger than 1034")
-		if !slices.Equal(f.broken, []string{"a"}) || len(logged) != 1 || !strings.Contains(logged[0], `broke "a", held by host-a, for a browser at`) {
+		a.do("POST", "/break", r.form(t, "a"), "Sec-Fetch-Site", "same-origin").want(t, 200, "a is broken",
+			"host-a had it for 1 min 00 s, with token 10", "2 were waiting", "larger than 1034")
+		if !slices.Equal(f.broken, []string{"a"}) || len(logged) != 1 ||
+			!strings.Contains(logged[0], `broke "a", held by host-a, for a browser at`) {
 			t.Errorf("broke %q, logged %q", f.broken, logged)
 		}
 		var trail string
@@ -91,7 +95,8 @@ func TestBreakFromAnotherSite(t *testing.T) {
 		a := signedIn(t, Config{Source: f, AllowRelease: true})
 		form := a.get("/break?name=a").form(t, "a")
 		for _, headers := range [][]string{
-			{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"}, {"Origin", "https://evil.example"}, {"Origin", "null"}, {"Origin", "http://127.0.0.1:5626"},
+			{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"}, {"Origin", "https://evil.example"},
+			{"Origin", "null"}, {"Origin", "http://127.0.0.1:5626"},
 			{"Origin", "http://127.0.0.1:5625", "Sec-Fetch-Site", "cross-site"}, {"Origin", "http://localhost:5625"},
 		} {
 			a.do("POST", "/break", form, headers...).want(t, 403, "another site")
@@ -112,7 +117,8 @@ func TestReadOnly(t *testing.T) {
 		a.get("/").want(t, 200, "not", "break?", "Break")
 		a.get("/lock?name=a").want(t, 200, "not", "break?", "Break")
 		a.get("/break?name=a").want(t, 403, "without --allow-release")
-		a.do("POST", "/break", url.Values{"name": {"a"}, "seen": {fingerprint(f.locks["a"])}}).want(t, 403, "without --allow-release")
+		a.do("POST", "/break", url.Values{"name": {"a"}, "seen": {fingerprint(f.locks["a"])}}).want(t, 403,
+			"without --allow-release")
 		if s := a.stream("/events").next(); strings.Contains(fmt.Sprint(s), "break?") {
 			t.Error("the news have a way to break")
 		}
@@ -130,7 +136,8 @@ func TestBreakWithoutAMajority(t *testing.T) {
 		a := browse(t, Config{Source: f, AllowRelease: true, Log: func(string, ...any) { logs++ }})
 		form := a.get("/break?name=a").form(t, "a")
 		f.change(func() { f.refuse = f.noQuorum() })
-		a.do("POST", "/break", form).want(t, 503, "a may not be broken", "3 of 3 nodes do not answer, or do not vote", "10.0.0.2:6379: connection refused", "does no harm")
+		a.do("POST", "/break", form).want(t, 503, "a may not be broken", "3 of 3 nodes do not answer, or do not vote",
+			"10.0.0.2:6379: connection refused", "does no harm")
 		f.change(func() { f.refuse = errors.New("fenlock: after 8 passes the nodes still have different numbers") })
 		a.do("POST", "/break", form).want(t, 503, "after 8 passes", "not", "fenlock: after")
 		f.change(func() { f.refuse, f.err = nil, f.noQuorum() })

@@ -48,7 +48,8 @@ func changes(prev, next *picture) (all []event) {
 	all = append(all, holderChanges(prev, next)...)
 	all = append(all, queueChanges(prev, next)...)
 	if more := len(all) - mostChanges; more > 0 {
-		all = append(all[:mostChanges], event{kind: noticed, text: plural(more, "more change", "more changes") + " at the same moment"})
+		all = append(all[:mostChanges],
+			event{kind: noticed, text: plural(more, "more change", "more changes") + " at the same moment"})
 	}
 	for i := range all {
 		all[i].at = next.at
@@ -96,7 +97,8 @@ func holderChanges(prev, next *picture) (all []event) {
 		case !was:
 			all = append(all, event{kind: taken, lock: name, text: "taken by " + who(now.label) + withToken(now)})
 		case !now.same(before):
-			all = append(all, event{kind: moved, lock: name, text: fmt.Sprintf("went from %s to %s%s", who(before.label), who(now.label), withToken(now))})
+			all = append(all, event{kind: moved, lock: name,
+				text: fmt.Sprintf("went from %s to %s%s", who(before.label), who(now.label), withToken(now))})
 		case len(now.shares)+len(before.shares) > 0:
 			all = append(all, shareChanges(name, before, now)...)
 		}
@@ -161,7 +163,8 @@ func queueChanges(prev, next *picture) (all []event) {
 			case known:
 				gone = rest
 			case w.since.After(prev.at.Add(-jitter)): // else it was only not seen before
-				all = append(all, event{kind: waits, lock: e.Name, text: fmt.Sprintf("%s waits, %s in the queue", who(w.label), ordinal(i+1))})
+				all = append(all, event{kind: waits, lock: e.Name,
+					text: fmt.Sprintf("%s waits, %s in the queue", who(w.label), ordinal(i+1))})
 			}
 		}
 		if !whole {

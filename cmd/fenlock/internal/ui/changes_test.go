@@ -38,14 +38,19 @@ func TestChanges(t *testing.T) {
 		want   []string
 	}{
 		{"nothing", func() {}, nil},
-		{"a lock is taken", func() { f.locks["new"] = f.held("new", "host-b", 20) }, []string{"taken new: taken by host-b, token 20"}},
-		{"by another program", func() { f.locks["new"] = f.held("new", "", 0) }, []string{"taken new: taken by another program"}},
+		{"a lock is taken", func() { f.locks["new"] = f.held("new", "host-b", 20) },
+			[]string{"taken new: taken by host-b, token 20"}},
+		{"by another program", func() { f.locks["new"] = f.held("new", "", 0) },
+			[]string{"taken new: taken by another program"}},
 		{"a lock is extended", func() { l := f.locks["a"]; l.Left = 10 * time.Second; f.locks["a"] = l }, nil},
 		{"its token is told", func() { l := f.locks["b"]; l.Token = 12; f.locks["b"] = l }, nil},
 		{"a lock is free", func() { delete(f.locks, "a") }, []string{"freed a: free; host-a had it"}},
-		{"its leases are left", func() { l := f.locks["a"]; l.State = admin.Free; f.locks["a"] = l }, []string{"freed a: free; host-a had it"}},
-		{"another holder", func() { f.locks["a"] = f.held("a", "host-b", 11) }, []string{"moved a: went from host-a to host-b, token 11"}},
-		{"the same one again", func() { f.locks["a"] = f.held("a", "host-a", 11) }, []string{"moved a: went from host-a to host-a, token 11"}},
+		{"its leases are left", func() { l := f.locks["a"]; l.State = admin.Free; f.locks["a"] = l },
+			[]string{"freed a: free; host-a had it"}},
+		{"another holder", func() { f.locks["a"] = f.held("a", "host-b", 11) },
+			[]string{"moved a: went from host-a to host-b, token 11"}},
+		{"the same one again", func() { f.locks["a"] = f.held("a", "host-a", 11) },
+			[]string{"moved a: went from host-a to host-a, token 11"}},
 		{"a waiter has come", func() {
 			l := f.locks["a"]
 			l.Waiters = []admin.WaiterInfo{{Label: "w1", Waited: time.Millisecond}, {Label: "w2"}}
@@ -71,11 +76,15 @@ func TestChanges(t *testing.T) {
 		{"a node is down", func() {
 			f.nodes[1].State, f.nodes[1].Why = doctor.Down, "refused"
 		},
-			[]string{"down valkey://10.0.0.2:6379: is down: refused", "down : So few nodes vote that no lock can be taken or extended."}},
-		{"a node votes again", func() { f.nodes[2].State, f.nodes[2].Why = doctor.Votes, "" }, []string{"up valkey://10.0.0.3:6379: votes again"}},
-		{"a node would vote again", func() { f.nodes[2].State = doctor.Ready }, []string{"up valkey://10.0.0.3:6379: votes again"}},
+			[]string{"down valkey://10.0.0.2:6379: is down: refused",
+				"down : So few nodes vote that no lock can be taken or extended."}},
+		{"a node votes again", func() { f.nodes[2].State, f.nodes[2].Why = doctor.Votes, "" },
+			[]string{"up valkey://10.0.0.3:6379: votes again"}},
+		{"a node would vote again", func() { f.nodes[2].State = doctor.Ready },
+			[]string{"up valkey://10.0.0.3:6379: votes again"}},
 		{"a node was never asked", func() { f.nodes[1].State = doctor.Ready }, nil},
-		{"a node is down in another way", func() { f.nodes[2].State = doctor.Misconfigured }, []string{"down valkey://10.0.0.3:6379: is misconfigured: gone"}},
+		{"a node is down in another way", func() { f.nodes[2].State = doctor.Misconfigured },
+			[]string{"down valkey://10.0.0.3:6379: is misconfigured: gone"}},
 		{"a node is out", func() {
 			f.nodes[2].State, f.nodes[2].Why, f.nodes[2].Wait = doctor.Out, "it lost its memory", 1500*time.Millisecond
 		}, []string{"down valkey://10.0.0.3:6379: does not vote for another 2s: it lost its memory"}},
@@ -177,7 +186,8 @@ func TestTrailIsBounded(t *testing.T) {
 			tr.add(all...)
 		}
 		events, last := tr.after(0)
-		if len(events) != maxTrail || last != 10*(mostChanges+1) || events[0].number != last-maxTrail+1 || events[maxTrail-1].number != last {
+		if len(events) != maxTrail || last != 10*(mostChanges+1) || events[0].number != last-maxTrail+1 ||
+			events[maxTrail-1].number != last {
 			t.Errorf("%d events, from %d to %d", len(events), events[0].number, last)
 		}
 		if events, _ := tr.after(last - 2); len(events) != 2 {

@@ -68,7 +68,8 @@ func chartOf(h *history, now time.Time) *chart {
 		c.Waiting.Said = fmt.Sprintf("Waiting: at most %s at a time", thousands(c.Waiting.Top))
 	}
 	if all > 0 {
-		c.Moves.Said = fmt.Sprintf("Handovers: %s, at most %s in %s", thousands(all), thousands(c.Moves.Top), lasting(h.width()))
+		c.Moves.Said = fmt.Sprintf("Handovers: %s, at most %s in %s", thousands(all), thousands(c.Moves.Top),
+			lasting(h.width()))
 	}
 	c.Waiting.Seen, c.Moves.Seen = c.Seen, c.Seen
 	for i, spans := range h.nodes {
@@ -123,7 +124,8 @@ func (h *history) stripOf(number int, spans []span, first int64) strip {
 		if sp.state == doctor.Out {
 			part.Class = "warn"
 		}
-		part.Title = fmt.Sprintf("%d: %s from %s", number, strings.TrimPrefix(stateText(sp.state), "is "), sp.from.Format(time.TimeOnly))
+		part.Title = fmt.Sprintf("%d: %s from %s", number, strings.TrimPrefix(stateText(sp.state), "is "),
+			sp.from.Format(time.TimeOnly))
 		if !sp.seen {
 			part.Title += " or before"
 		}
@@ -173,5 +175,6 @@ func earlier(spans []span, lasted time.Duration, now time.Time) string {
 	case times == 1:
 		return fmt.Sprintf("in the last %s: once without a vote, for %s", lately(lasted), passed(all))
 	}
-	return fmt.Sprintf("in the last %s: %s times without a vote, for %s in all", lately(lasted), thousands(times), passed(all))
+	return fmt.Sprintf("in the last %s: %s times without a vote, for %s in all", lately(lasted), thousands(times),
+		passed(all))
 }

@@ -137,7 +137,8 @@ func (e entry) since() (oldest time.Time) {
 
 // has reports whether a part of a name is in one of the entry's.
 func (e entry) has(part string) bool {
-	return strings.Contains(e.Name, part) || slices.ContainsFunc(e.slots, func(s slot) bool { return strings.Contains(s.Name, part) })
+	return strings.Contains(e.Name, part) ||
+		slices.ContainsFunc(e.slots, func(s slot) bool { return strings.Contains(s.Name, part) })
 }
 
 // order is by what the locks are sorted.

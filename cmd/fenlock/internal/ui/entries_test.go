@@ -36,10 +36,14 @@ func TestEntries(t *testing.T) {
 		{"a b", "a b"},
 		{"gpu/5 gpu#0 gpu#3 other", "gpu[0 3]=2of5 other"},
 		{"gpu/5 gpu#0 *gpu#3+2", "gpu[0 3]=1of5+2"},
-		{"gpu/3+1 gpu#0+7 gpu#1+7 gpu#2+6", "gpu[0 1 2]=3of3+7"},                                           // each of them waits once
-		{"gpu/12 gpu#0 gpu#1 gpu#10 gpu#2", "gpu[0 1 2 10]=4of12"},                                         // numbers, and not texts
-		{"gpu#0 gpu#1", "gpu#0 gpu#1"},                                                                     // of what is not in the list
-		{"gpu gpu#0", "gpu gpu#0"},                                                                         // which has no slots
+		// each of them waits once
+		{"gpu/3+1 gpu#0+7 gpu#1+7 gpu#2+6", "gpu[0 1 2]=3of3+7"},
+		// numbers, and not texts
+		{"gpu/12 gpu#0 gpu#1 gpu#10 gpu#2", "gpu[0 1 2 10]=4of12"},
+		// of what is not in the list
+		{"gpu#0 gpu#1", "gpu#0 gpu#1"},
+		// which has no slots
+		{"gpu gpu#0", "gpu gpu#0"},
 		{"gpu/2 gpu#2 gpu#01 gpu#x gpu# gpu#-1 gpu#0 #0", "gpu[0]=1of2 gpu#2 gpu#01 gpu#x gpu# gpu#-1 #0"}, // no slots of it
 		{"gpu!x gpu/2 gpu#1", "gpu!x gpu[1]=1of2"},
 	} {
@@ -133,7 +137,9 @@ func TestPageIsSorted(t *testing.T) {
 			}
 		}
 		a.get("/?order=x").want(t, 400, "there is no order")
-		a.get("/?order=age&filter=a&waiting=1").want(t, 200, `name="order" value="age"`, `href="./?filter=a&amp;order=waiting&amp;waiting=1"`, `href="./?filter=a&amp;order=age&amp;waiting=1" aria-current="true"`)
+		a.get("/?order=age&filter=a&waiting=1").want(t, 200, `name="order" value="age"`,
+			`href="./?filter=a&amp;order=waiting&amp;waiting=1"`,
+			`href="./?filter=a&amp;order=age&amp;waiting=1" aria-current="true"`)
 	})
 }
 
@@ -144,7 +150,8 @@ func (f *fake) share(name string, slots int, labels ...string) {
 	l := f.held(name, labels[0]+" and more, who share it", 0)
 	l.Since, l.Slots = time.Time{}, slots
 	for i, label := range labels {
-		l.Shares = append(l.Shares, admin.Share{Label: label, Since: at(i), Token: fence.Token(70 + i), Left: l.Left, Nodes: len(f.nodes)})
+		l.Shares = append(l.Shares, admin.Share{Label: label, Since: at(i), Token: fence.Token(70 + i), Left: l.Left,
+			Nodes: len(f.nodes)})
 	}
 	f.locks[name] = l
 }
@@ -161,13 +168,17 @@ func TestShared(t *testing.T) {
 		f.share("alone", 0, "reader/1")
 		a := browse(t, Config{Source: f, AllowRelease: true})
 		r := a.get("/")
-		r.want(t, 200, "shared by 4", "&lt;b&gt;web-1&lt;/b&gt;/17", "web-3/19", "and 1 more", "3 of 5 slots", "job-3", `href="lock?name=gpu%232"`, "reader/1", "3 locks are held, and 2 wait.", "not", "<b>web-1", "web-4/20", "who share it", `href="break?name=gpu"`)
+		r.want(t, 200, "shared by 4", "&lt;b&gt;web-1&lt;/b&gt;/17", "web-3/19", "and 1 more", "3 of 5 slots", "job-3",
+			`href="lock?name=gpu%232"`, "reader/1", "3 locks are held, and 2 wait.", "not", "<b>web-1", "web-4/20",
+			"who share it", `href="break?name=gpu"`)
 		if n := strings.Count(r.body, `<tr id="lock-`); n != 3 {
 			t.Errorf("%d rows", n)
 		}
-		a.get("/lock?name=read").want(t, 200, "Shared by 4", "Holders that share it", "web-4/20", "token 73", "not", "<b>web-1")
+		a.get("/lock?name=read").want(t, 200, "Shared by 4", "Holders that share it", "web-4/20", "token 73", "not",
+			"<b>web-1")
 		a.get("/lock?name=gpu").want(t, 200, "3 of 5 slots are held", "Holders of slots", "job-1", "w2")
-		a.get("/lock?name=gpu%232").want(t, 200, "Held by job-3", `A slot of <a href="lock?name=gpu">gpu</a>`, `href="break?name=gpu%232"`)
+		a.get("/lock?name=gpu%232").want(t, 200, "Held by job-3", `A slot of <a href="lock?name=gpu">gpu</a>`,
+			`href="break?name=gpu%232"`)
 		a.get("/?filter=gpu%232").want(t, 200, "3 of 5 slots")
 		a.get("/break?name=read").want(t, 200, "web-2/18, web-3/19 and 1 more, who share it", "Each of them")
 
@@ -178,7 +189,8 @@ func TestShared(t *testing.T) {
 		s := a.stream("/events")
 		s.next()
 		f.share("read", 0, "<b>web-1</b>/17", "web-2/18", "web-3/19", "web-4/20", "web-5/21")
-		if got := strings.Join(s.next().Trail, " "); strings.Count(got, "<li") != 1 || !strings.Contains(got, "shared by web-5/21, too") {
+		if got := strings.Join(s.next().Trail, " "); strings.Count(got, "<li") != 1 ||
+			!strings.Contains(got, "shared by web-5/21, too") {
 			t.Errorf("one came: %s", got)
 		}
 		f.change(func() {
@@ -188,13 +200,15 @@ func TestShared(t *testing.T) {
 			delete(f.locks, "gpu#0")
 		})
 		f.share("gpu", 5, "job-2", "job-3")
-		if got := strings.Join(s.next().Trail, " "); strings.Count(got, "<li") != 4 || !strings.Contains(got, "web-4/20 shares it no more") || !strings.Contains(got, "free; job-1 had it") {
+		if got := strings.Join(s.next().Trail, " "); strings.Count(got, "<li") != 4 ||
+			!strings.Contains(got, "web-4/20 shares it no more") || !strings.Contains(got, "free; job-1 had it") {
 			t.Errorf("some went: %s", got)
 		}
 		// The last one has it alone, as before.
 		f.hold("read", "web-2/18", 71)
 		f.change(func() { l := f.locks["read"]; l.Since = at(1); f.locks["read"] = l })
-		if got := strings.Join(s.next().Trail, " "); strings.Count(got, "<li") != 1 || !strings.Contains(got, "web-3/19 shares it no more") {
+		if got := strings.Join(s.next().Trail, " "); strings.Count(got, "<li") != 1 ||
+			!strings.Contains(got, "web-3/19 shares it no more") {
 			t.Errorf("one has it alone: %s", got)
 		}
 	})
@@ -205,7 +219,8 @@ func TestWaitersForSlots(t *testing.T) {
 	queue := func(asked bool, all ...waiter) slot {
 		return slot{lock: lock{LockInfo: admin.LockInfo{Waiting: len(all)}, waiters: all, queued: asked}}
 	}
-	w1, again, w2, later := waiter{"w1", at(0)}, waiter{"w1", at(0).Add(jitter / 2)}, waiter{"w2", at(0)}, waiter{"w1", at(60)}
+	w1, again, w2, later := waiter{"w1", at(0)}, waiter{"w1", at(0).Add(jitter / 2)}, waiter{"w2", at(0)}, waiter{"w1",
+		at(60)}
 	for i, c := range []struct {
 		slots []slot
 		want  []waiter

@@ -35,7 +35,8 @@ type fake struct {
 func newFake(nodes int) *fake {
 	f := &fake{locks: map[string]admin.LockInfo{}}
 	for i := range nodes {
-		f.nodes = append(f.nodes, Node{Name: fmt.Sprintf("valkey://10.0.0.%d:6379", i+1), Standing: doctor.Standing{State: doctor.Votes}, RoundTrip: time.Millisecond})
+		f.nodes = append(f.nodes, Node{Name: fmt.Sprintf("valkey://10.0.0.%d:6379", i+1),
+			Standing: doctor.Standing{State: doctor.Votes}, RoundTrip: time.Millisecond})
 	}
 	return f
 }
@@ -48,12 +49,15 @@ func (f *fake) hold(name, label string, token fence.Token, waiters ...string) {
 }
 
 func (f *fake) held(name, label string, token fence.Token, waiters ...string) admin.LockInfo {
-	l := admin.LockInfo{Name: name, State: admin.Held, Label: label, Since: time.Now().Truncate(time.Millisecond), Token: token, Left: 9 * time.Second, Waiting: len(waiters)}
+	l := admin.LockInfo{Name: name, State: admin.Held, Label: label, Since: time.Now().Truncate(time.Millisecond),
+		Token: token, Left: 9 * time.Second, Waiting: len(waiters)}
 	for _, n := range f.nodes {
-		l.Votes = append(l.Votes, admin.Vote{Node: n.Name, Holds: true, Leased: true, Label: label, Since: l.Since, Left: l.Left})
+		l.Votes = append(l.Votes, admin.Vote{Node: n.Name, Holds: true, Leased: true, Label: label, Since: l.Since,
+			Left: l.Left})
 	}
 	for i, w := range waiters {
-		l.Waiters = append(l.Waiters, admin.WaiterInfo{Label: w, Waited: time.Duration(len(waiters)-i) * time.Millisecond, Nodes: len(f.nodes)})
+		l.Waiters = append(l.Waiters, admin.WaiterInfo{Label: w, Waited: time.Duration(len(waiters)-i) * time.Millisecond,
+			Nodes: len(f.nodes)})
 	}
 	return l
 }
@@ -152,7 +156,8 @@ func serve(t *testing.T, c Config) (client *http.Client, stop func()) {
 	ended := make(chan error, 1)
 	go func() { ended <- Serve(ctx, l, c) }()
 	transport := &http.Transport{DialContext: l.dial, DisableCompression: true}
-	client = &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	client = &http.Client{Transport: transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	stopped := false
 	stop = func() {
 		if stopped {

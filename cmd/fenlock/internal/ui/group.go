@@ -102,7 +102,8 @@ func nodesOf(g doctor.Group) (nodes []Node) {
 	var found []doctor.Finding
 	for i, s := range g.Standings() {
 		e := g.Nodes[i].Examination
-		n := Node{Name: g.Nodes[i].Node, Standing: s, RoundTrip: e.RoundTrip, Note: strings.TrimSpace(e.Product + " " + e.Version)}
+		n := Node{Name: g.Nodes[i].Node, Standing: s, RoundTrip: e.RoundTrip,
+			Note: strings.TrimSpace(e.Product + " " + e.Version)}
 		if e.Role == "replica" {
 			n.Note += ", a replica"
 		}
@@ -124,7 +125,8 @@ var decisive = []string{"same-server", "members", "max-ttl", "rebuild", "out"}
 // advice is what to do about a node that does not vote.
 func advice(found []doctor.Finding, name string, own []node.Finding) string {
 	for _, f := range found {
-		if slices.Contains(f.Nodes, name) && (slices.Contains(decisive, f.Check) || f.Severity > node.Note && slices.Contains(own, f.Finding)) {
+		if slices.Contains(f.Nodes, name) &&
+			(slices.Contains(decisive, f.Check) || f.Severity > node.Note && slices.Contains(own, f.Finding)) {
 			return f.Advice
 		}
 	}

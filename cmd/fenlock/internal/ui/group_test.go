@@ -93,10 +93,12 @@ func TestGroupWithAHangingNode(t *testing.T) {
 			if took := time.Since(start); took != want {
 				t.Errorf("look %d took %v", i, took)
 			}
-			if n := p.nodes[2]; n.State != doctor.Down || n.Why == "" || p.nodes[0].State != doctor.Votes || p.nodes[0].Why != "" {
+			if n := p.nodes[2]; n.State != doctor.Down || n.Why == "" || p.nodes[0].State != doctor.Votes ||
+				p.nodes[0].Why != "" {
 				t.Errorf("look %d: %+v", i, p.nodes)
 			}
-			if p.err != nil || len(p.locks) != 1 || p.locks[0].State != admin.Held || p.locks[0].Votes[2].Err == nil || p.single["x"].Label != "me" {
+			if p.err != nil || len(p.locks) != 1 || p.locks[0].State != admin.Held || p.locks[0].Votes[2].Err == nil ||
+				p.single["x"].Label != "me" {
 				t.Errorf("look %d: %v, %+v", i, p.err, p.locks)
 			}
 			time.Sleep(every)
@@ -163,7 +165,8 @@ func TestGroupTellsWhatIsWrong(t *testing.T) {
 		wrong := &hanging{Node: memnode.New("a"), err: errors.Join(fenlock.ErrMisconfigured, errors.New("a replica"))}
 		g := groupOf(t, wrong, blind{memnode.New("b")}, memnode.New("c"))
 		nodes := g.Nodes(t.Context())
-		if nodes[0].State != doctor.Misconfigured || nodes[1].State != doctor.Down || !strings.Contains(nodes[1].Why, "unsupported") || nodes[2].State != doctor.Votes {
+		if nodes[0].State != doctor.Misconfigured || nodes[1].State != doctor.Down ||
+			!strings.Contains(nodes[1].Why, "unsupported") || nodes[2].State != doctor.Votes {
 			t.Errorf("%+v", nodes)
 		}
 		// What was found out is not believed for ever: a page may be opened much later.
@@ -182,7 +185,8 @@ func TestNodesOf(t *testing.T) {
 		e.Server, e.Member, e.Role, e.RoundTrip = name, name, "primary", time.Millisecond
 		return admin.NodeInfo{Node: name, Err: err, Examination: e}
 	}
-	own := []node.Finding{node.Found("crash", node.Note, "no matter").Do("Nothing."), node.Found("hangs", node.Warning, "it hangs").Do("Wake it.")}
+	own := []node.Finding{node.Found("crash", node.Note, "no matter").Do("Nothing."),
+		node.Found("hangs", node.Warning, "it hangs").Do("Wake it.")}
 	nodes := nodesOf(doctor.Group{Nodes: []admin.NodeInfo{
 		info("a", node.Examination{Admitted: true, Product: "Valkey", Version: "8.0.1", Findings: own}, nil),
 		info("b", node.Examination{Findings: own}, errors.New("b: no answer")),
@@ -201,7 +205,8 @@ func TestNodesOf(t *testing.T) {
 		{doctor.Ready, "nobody has asked it", "", ""},
 	} {
 		n := nodes[i]
-		if n.State != want.state || n.Why != want.why || !strings.HasPrefix(n.Advice, want.advice) || (n.Advice == "") != (want.advice == "") || n.Note != want.beside || n.RoundTrip != time.Millisecond {
+		if n.State != want.state || n.Why != want.why || !strings.HasPrefix(n.Advice, want.advice) ||
+			(n.Advice == "") != (want.advice == "") || n.Note != want.beside || n.RoundTrip != time.Millisecond {
 			t.Errorf("%+v", n)
 		}
 	}

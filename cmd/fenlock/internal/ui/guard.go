@@ -28,7 +28,8 @@ type guard struct {
 func newGuard(hosts []string, next http.Handler) *guard {
 	cross := http.NewCrossOriginProtection()
 	cross.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		say(w, http.StatusForbidden, message{Class: "bad", Head: "That came from another site", Text: []string{"Nothing was done."}})
+		say(w, http.StatusForbidden, message{Class: "bad", Head: "That came from another site",
+			Text: []string{"Nothing was done."}})
 	}))
 	g := &guard{next: cross.Handler(next)}
 	for _, h := range hosts {

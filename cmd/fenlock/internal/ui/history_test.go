@@ -39,10 +39,12 @@ func TestSpans(t *testing.T) {
 		{"vvdd", "votes 0-2? down 2-3", "since 2", ""},
 		{"vvddv", "votes 0-2? down 2-4 votes 4-4", "since 4", "in the last hour: once without a vote, for 2 s"},
 		{"vvdoov", "votes 0-2? down 2-3 out 3-5 votes 5-5", "since 5", "in the last hour: once without a vote, for 3 s"},
-		{"vdvddvo", "votes 0-1? down 1-2 votes 2-3 down 3-5 votes 5-6 out 6-6", "since 6", "in the last hour: 2 times without a vote, for 3 s in all"},
+		{"vdvddvo", "votes 0-1? down 1-2 votes 2-3 down 3-5 votes 5-6 out 6-6", "since 6",
+			"in the last hour: 2 times without a vote, for 3 s in all"},
 		{"v...v", "votes 0-4?", "since 0 or before", ""}, // a look that took longer
 		{"v" + gap + "v", "votes 0-0? votes 61-61?", "since 61 or before", ""},
-		{"vdd" + gap + "ddv", "votes 0-1? down 1-2 down 63-65? votes 65-65", "since 65", "in the last hour: 2 times without a vote, for 3 s in all"},
+		{"vdd" + gap + "ddv", "votes 0-1? down 1-2 down 63-65? votes 65-65", "since 65",
+			"in the last hour: 2 times without a vote, for 3 s in all"},
 	} {
 		spans := seenOf(c.does)
 		var all []string
@@ -88,13 +90,16 @@ func TestHistoryIsBounded(t *testing.T) {
 	}
 	c := chartOf(&h, prev.at)
 	// 30 looks in each slice, the last one of which has not ended.
-	if c.Waiting.Top != 6 || c.Moves.Top != 15 || c.Waiting.Said != "Waiting: at most 6 at a time" || !strings.HasSuffix(c.Moves.Said, ", at most 15 in 30 s") || strings.Count(c.Waiting.Path, "M") != sliceCount {
+	if c.Waiting.Top != 6 || c.Moves.Top != 15 || c.Waiting.Said != "Waiting: at most 6 at a time" ||
+		!strings.HasSuffix(c.Moves.Said, ", at most 15 in 30 s") || strings.Count(c.Waiting.Path, "M") != sliceCount {
 		t.Errorf("%+v", c)
 	}
 	// An hour later, that is gone.
-	p := &picture{at: prev.at.Add(2 * time.Hour), state: []span{prev.state[0].next(doctor.Votes, prev.at.Add(2*time.Hour))}}
+	p := &picture{at: prev.at.Add(2 * time.Hour),
+		state: []span{prev.state[0].next(doctor.Votes, prev.at.Add(2*time.Hour))}}
 	h.record(p.at, p.state, p.waiting(), 0)
-	if c := chartOf(&h, p.at); len(h.nodes[0]) != 1 || len(h.slices) != 1 || c.Waiting.Path != "" || c.Moves.Said != "No handovers" || len(c.Nodes[0].Parts) != 0 {
+	if c := chartOf(&h, p.at); len(h.nodes[0]) != 1 || len(h.slices) != 1 || c.Waiting.Path != "" ||
+		c.Moves.Said != "No handovers" || len(c.Nodes[0].Parts) != 0 {
 		t.Errorf("after two hours: %+v, %+v", h, c)
 	}
 }
@@ -154,7 +159,9 @@ func TestHistoryGoesOn(t *testing.T) {
 		time.Sleep(5*time.Minute + time.Second)
 		before := f.looked()
 		r := a.get("/")
-		r.want(t, 200, "for <time", "since "+down.UTC().Format("15:04")[:4], "in the last hour: once without a vote, for 20 min", "The last hour", "Handovers: 1, at most 1 in 30 s", "Waiting: at most 2 at a time",
+		r.want(t, 200, "for <time", "since "+down.UTC().Format("15:04")[:4],
+			"in the last hour: once without a vote, for 20 min", "The last hour", "Handovers: 1, at most 1 in 30 s",
+			"Waiting: at most 2 at a time",
 			"went from host-a to host-b", "is down: no answer", "votes again", "<title>2: down from 00:10:")
 		if strings.Contains(r.body, "or before</p>") {
 			t.Error("a node that was seen to fail may have failed before")

@@ -47,7 +47,8 @@ func (h holding) same(other holding) bool {
 	if len(h.shares)+len(other.shares) > 0 {
 		return slices.ContainsFunc(h.holders(), func(w waiter) bool { return has(other.holders(), w) })
 	}
-	return h.label == other.label && h.since.Equal(other.since) && (h.token == other.token || h.token == 0 || other.token == 0)
+	return h.label == other.label && h.since.Equal(other.since) &&
+		(h.token == other.token || h.token == 0 || other.token == 0)
 }
 
 // holders are those who have it together, or the one that has it alone.
@@ -76,7 +77,8 @@ func (l *lock) steady(before map[string]lock) {
 	known := slices.Clone(prev.waiters)
 	for _, w := range l.Waiters {
 		here := waiter{w.Label, l.at.Add(-w.Waited)}
-		if i := slices.IndexFunc(known, func(k waiter) bool { return k.label == w.Label && k.since.Sub(here.since).Abs() < jitter }); i >= 0 {
+		if i := slices.IndexFunc(known,
+			func(k waiter) bool { return k.label == w.Label && k.since.Sub(here.since).Abs() < jitter }); i >= 0 {
 			here = known[i]
 			known = slices.Delete(known, i, i+1)
 		}
@@ -97,7 +99,10 @@ func (l lock) holder() holding {
 // without returns the waiters but for one that is the same, as far as that can be told, and
 // whether it was there.
 func without(all []waiter, one waiter) (rest []waiter, found bool) {
-	i := slices.IndexFunc(all, func(w waiter) bool { return w.label == one.label && w.since.Sub(one.since).Abs() < jitter })
+	i := slices.IndexFunc(all, func(w waiter) bool {
+		return w.label == one.label &&
+			w.since.Sub(one.since).Abs() < jitter
+	})
 	if i < 0 {
 		return all, false
 	}

@@ -55,7 +55,8 @@ func newLockPage(p *picture, l lock, mayBreak bool) lockPage {
 	case l.State == admin.Unclear:
 		v.Facts.Head = "Too few nodes answer and vote: the holder is not known"
 	case row.Holder != "":
-		v.Facts.Head = fmt.Sprintf("Free: %s has leases on too few nodes. It tries to take it, or an attempt has left them", row.Holder)
+		v.Facts.Head = fmt.Sprintf("Free: %s has leases on too few nodes. It tries to take it, or an attempt has left them",
+			row.Holder)
 	case row.Tag != "":
 		v.Facts.Head = "Free, and " + row.Tag
 	default:
@@ -68,7 +69,8 @@ func newLockPage(p *picture, l lock, mayBreak bool) lockPage {
 func (v lockPage) screen() screen {
 	s := screen{
 		at: v.Now, title: v.Title(), until: map[string]until{}, texts: map[string]string{},
-		parts: []part{{"status", "status", v.Status}, {"facts", "facts", v.Facts}, {"shares", "shares", v.Lock}, {"queue", "queue", v.Lock}},
+		parts: []part{{"status", "status", v.Status}, {"facts", "facts", v.Facts}, {"shares", "shares", v.Lock},
+			{"queue", "queue", v.Lock}},
 	}
 	if v.Lock.Until.At != 0 {
 		s.until["left-"+v.Lock.ID] = v.Lock.Until

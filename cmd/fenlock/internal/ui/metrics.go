@@ -62,8 +62,10 @@ func (e *exposition) text(r *http.Request) ([]byte, error) {
 		return nil, err
 	}
 	var set metrics.Set
-	state := set.Gauge("fenlock_group_node_state", "1 for the state that a node is in, 0 for the others.", "fenlock_node_name", "fenlock_state")
-	trip := set.Gauge("fenlock_group_node_round_trip_seconds", "How long a node took to answer one question; absent if it did not.", "fenlock_node_name")
+	state := set.Gauge("fenlock_group_node_state", "1 for the state that a node is in, 0 for the others.",
+		"fenlock_node_name", "fenlock_state")
+	trip := set.Gauge("fenlock_group_node_round_trip_seconds",
+		"How long a node took to answer one question; absent if it did not.", "fenlock_node_name")
 	for _, n := range p.nodes {
 		for _, s := range states {
 			is := 0.0
@@ -76,7 +78,8 @@ func (e *exposition) text(r *http.Request) ([]byte, error) {
 			trip.Set(n.RoundTrip.Seconds(), n.Name)
 		}
 	}
-	complete := set.Gauge("fenlock_group_complete", "1 if all locks could be counted; 0 if too few nodes answer, or there are more than 2,000.")
+	complete := set.Gauge("fenlock_group_complete",
+		"1 if all locks could be counted; 0 if too few nodes answer, or there are more than 2,000.")
 	if p.err != nil || p.bound != "" {
 		complete.Set(0)
 	} else {
@@ -92,7 +95,8 @@ func (e *exposition) text(r *http.Request) ([]byte, error) {
 		}
 	}
 	set.Gauge("fenlock_group_held", "Locks that are held, by whomever.").Set(float64(held))
-	set.Gauge("fenlock_group_waiting", "Waiters for a lock, of all processes; for slots of one name, each of them once.").Set(float64(p.waiting()))
+	set.Gauge("fenlock_group_waiting",
+		"Waiters for a lock, of all processes; for slots of one name, each of them once.").Set(float64(p.waiting()))
 	set.Gauge("fenlock_group_late", "Locks whose holder should have extended them long ago.").Set(float64(late))
 	return set.Text(), nil
 }

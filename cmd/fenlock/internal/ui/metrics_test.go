@@ -28,7 +28,8 @@ func TestMetrics(t *testing.T) {
 			`fenlock_group_node_state{fenlock_node_name="valkey://10.0.0.3:6379",fenlock_state="down"} 1`,
 			`fenlock_group_node_state{fenlock_node_name="valkey://10.0.0.3:6379",fenlock_state="misconfigured"} 0`,
 			`fenlock_group_node_round_trip_seconds{fenlock_node_name="valkey://10.0.0.1:6379"} 0.001`,
-			"\nfenlock_group_complete 1\n", "\nfenlock_group_held 2\n", "\nfenlock_group_waiting 2\n", "\nfenlock_group_late 0\n",
+			"\nfenlock_group_complete 1\n", "\nfenlock_group_held 2\n", "\nfenlock_group_waiting 2\n",
+			"\nfenlock_group_late 0\n",
 			"not", "secret", `round_trip_seconds{fenlock_node_name="valkey://10.0.0.2:6379"}`)
 		if got := r.header.Get("Content-Type"); got != metrics.ContentType {
 			t.Errorf("it is %s", got)
@@ -85,7 +86,8 @@ func TestMetricsToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(3)
 		a := browse(t, Config{Source: f, Token: testToken, Hosts: []string{"locks.example.com"}})
-		for _, r := range []answer{a.get("/metrics"), a.get("/metrics", "Authorization", "Bearer x"), a.get("/metrics", "Authorization", testToken)} {
+		for _, r := range []answer{a.get("/metrics"), a.get("/metrics", "Authorization", "Bearer x"),
+			a.get("/metrics", "Authorization", testToken)} {
 			r.want(t, 401, "not", "fenlock_")
 		}
 		if f.looks > 0 {

@@ -80,7 +80,8 @@ func TestBelowAPath(t *testing.T) {
 				todo = append(todo, to.String())
 			}
 		}
-		for _, want := range []string{"", "lock?name=orders%2F42", "lock?name=gpu%230", "break?name=orders%2F42", "?page=2", "events", "assets/style.css", "assets/copy.js", "?order=age"} {
+		for _, want := range []string{"", "lock?name=orders%2F42", "lock?name=gpu%230", "break?name=orders%2F42", "?page=2",
+			"events", "assets/style.css", "assets/copy.js", "?order=age"} {
 			if !visited[at+want] && !visited[at+"./"+want] {
 				t.Errorf("%s: no link led to %q, but to %d others", seen, want, len(visited))
 			}
@@ -128,8 +129,10 @@ func TestPathsOfNoPage(t *testing.T) {
 	h := NewHandler(Config{Source: newFake(1), Token: testToken})
 	defer h.Close()
 	for path, want := range map[string]int{
-		"/locks": 303, "/locks/": 403, "/locks/lock": 403, "/locks/a/b": 404, "/locks//": 404, "/locks//evil.example": 404, "/locks/..": 404, "/locks/.": 404, "/locks/lock/": 404,
-		`/locks/\evil.example`: 404, "/locks/assets/": 404, "/locks/assets/none": 404, "/locks/assets/a/b": 404, "/locks/assets/style.css": 200, "/locks/%2fevil.example": 404,
+		"/locks": 303, "/locks/": 403, "/locks/lock": 403, "/locks/a/b": 404, "/locks//": 404, "/locks//evil.example": 404,
+		"/locks/..": 404, "/locks/.": 404, "/locks/lock/": 404,
+		`/locks/\evil.example`: 404, "/locks/assets/": 404, "/locks/assets/none": 404, "/locks/assets/a/b": 404,
+		"/locks/assets/style.css": 200, "/locks/%2fevil.example": 404,
 	} {
 		r := httptest.NewRequest("GET", "http://localhost/", nil)
 		r.URL = &url.URL{Path: path}
@@ -139,7 +142,8 @@ func TestPathsOfNoPage(t *testing.T) {
 		r.RequestURI = path + "?token=wrong"
 		w := httptest.NewRecorder()
 		http.StripPrefix("/locks", h).ServeHTTP(w, r)
-		if to := w.Header().Get("Location"); w.Code != want || want == 303 && to != "./locks/?token=wrong" || want != 303 && to != "" {
+		if to := w.Header().Get("Location"); w.Code != want || want == 303 && to != "./locks/?token=wrong" ||
+			want != 303 && to != "" {
 			t.Errorf("%s: %d to %q; want %d", path, w.Code, to, want)
 		}
 	}

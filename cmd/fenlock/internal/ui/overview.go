@@ -30,7 +30,8 @@ type pager struct {
 func newOverview(p *picture, q query, mayBreak bool) overview {
 	now := time.Now()
 	chosen, all := q.choose(p.entries)
-	v := overview{Now: now, Status: statusOf(p), Nodes: nodeRows(p, now), Query: q, Orders: q.orders(), Chart: p.chart, Break: mayBreak}
+	v := overview{Now: now, Status: statusOf(p), Nodes: nodeRows(p, now), Query: q, Orders: q.orders(), Chart: p.chart,
+		Break: mayBreak}
 	for _, e := range chosen {
 		v.Locks = append(v.Locks, lockRowOf(e, now, false, mayBreak))
 	}
@@ -59,7 +60,8 @@ func pagerOf(p *picture, q query, all int) pager {
 		g.Next = q.at("./", q.Page+1)
 	}
 	if p.bound != "" {
-		g.Text += fmt.Sprintf(". There are more: only the first %s are looked at. fenlock ui PREFIX shows others", thousands(len(p.locks)))
+		g.Text += fmt.Sprintf(". There are more: only the first %s are looked at. fenlock ui PREFIX shows others",
+			thousands(len(p.locks)))
 	}
 	return g
 }

@@ -45,7 +45,8 @@ func (p *pages) picture(w http.ResponseWriter, r *http.Request) (*picture, bool)
 	picture, err := p.poller.now(ctx)
 	if err != nil {
 		say(w, http.StatusServiceUnavailable, message{
-			Class: "warn", Head: "Still looking", Text: []string{"The nodes have not told all yet. This page can be asked for again."},
+			Class: "warn", Head: "Still looking",
+			Text: []string{"The nodes have not told all yet. This page can be asked for again."},
 			Back: here(r), To: "Look again",
 		})
 		return nil, false
@@ -64,13 +65,15 @@ func (p *pages) overview(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	v := newOverview(picture, q, p.mayBreak)
-	show(w, http.StatusOK, "overview.html", page{Title: v.Title(), Live: p.live(v.Now, "", v.Query.at("events", v.Query.Page), r), View: v})
+	show(w, http.StatusOK, "overview.html",
+		page{Title: v.Title(), Live: p.live(v.Now, "", v.Query.at("events", v.Query.Page), r), View: v})
 }
 
 func (p *pages) lock(w http.ResponseWriter, r *http.Request) {
 	name := r.URL.Query().Get("name")
 	if err := fenlock.CheckName(name); err != nil {
-		say(w, http.StatusBadRequest, message{Class: "bad", Head: "That cannot be the name of a lock", Text: []string{sentence(err)}})
+		say(w, http.StatusBadRequest, message{Class: "bad", Head: "That cannot be the name of a lock",
+			Text: []string{sentence(err)}})
 		return
 	}
 	picture, ok := p.picture(w, r)
@@ -87,7 +90,8 @@ func (p *pages) lock(w http.ResponseWriter, r *http.Request) {
 		l.steady(picture.byName())
 	}
 	v := newLockPage(picture, l, p.mayBreak)
-	show(w, http.StatusOK, "lock.html", page{Title: v.Title(), Live: p.live(v.Now, name, "events?"+url.Values{"name": {name}}.Encode(), r), View: v})
+	show(w, http.StatusOK, "lock.html",
+		page{Title: v.Title(), Live: p.live(v.Now, name, "events?"+url.Values{"name": {name}}.Encode(), r), View: v})
 }
 
 // live is what the script of a page needs, and the trail.
@@ -104,5 +108,6 @@ func (p *pages) live(now time.Time, name, stream string, r *http.Request) *live 
 func here(r *http.Request) string { return "." + r.URL.RequestURI() }
 
 func notFound(w http.ResponseWriter, r *http.Request) {
-	say(w, http.StatusNotFound, message{Class: "warn", Head: "There is no such page", Text: []string{fmt.Sprintf("Nothing is at %s.", short(r.URL.Path, 200))}})
+	say(w, http.StatusNotFound, message{Class: "warn", Head: "There is no such page",
+		Text: []string{fmt.Sprintf("Nothing is at %s.", short(r.URL.Path, 200))}})
 }

@@ -45,7 +45,8 @@ type poller struct {
 
 // newPoller returns one that ends with ctx, and is waited for with ended. It keeps a history of
 // the last while; with 0 it keeps none, and looks only while a page is open.
-func newPoller(ctx context.Context, ended *sync.WaitGroup, source Source, prefix string, t *trail, lasting time.Duration) *poller {
+func newPoller(ctx context.Context, ended *sync.WaitGroup, source Source, prefix string, t *trail,
+	lasting time.Duration) *poller {
 	p := &poller{
 		source: source, prefix: prefix, trail: t, ctx: ctx, ended: ended,
 		names: map[string]int{}, changed: make(chan struct{}), hurry: make(chan struct{}, 1),
@@ -143,7 +144,8 @@ func (p *poller) loop() {
 		case before == 0:
 			p.trail.add(event{kind: noticed, at: next.at, text: "What changes from now on is told here."})
 		default:
-			p.trail.add(event{kind: noticed, at: next.at, text: "No page was open until now: what happened meanwhile is not known."})
+			p.trail.add(event{kind: noticed, at: next.at,
+				text: "No page was open until now: what happened meanwhile is not known."})
 		}
 		p.record(prev, next)
 		p.publish(next)

@@ -167,7 +167,8 @@ func TestGap(t *testing.T) {
 		for _, e := range events {
 			all = append(all, string(e.kind))
 		}
-		if got := strings.Join(all, " "); got != "noticed taken noticed moved" || !strings.Contains(events[2].text, "meanwhile") {
+		if got := strings.Join(all, " "); got != "noticed taken noticed moved" ||
+			!strings.Contains(events[2].text, "meanwhile") {
 			t.Errorf("told %s: %v", got, events)
 		}
 	})

@@ -81,7 +81,8 @@ func (p *probe) result() admin.NodeInfo {
 		p.late, p.at = true, time.Now()
 		known := p.info.Node != "" && time.Since(p.begun) < doubtful
 		if p.info.Err == nil && !known {
-			p.info = admin.NodeInfo{Node: p.String(), Err: errNoAnswer, Examination: node.Examination{Member: p.info.Examination.Member}}
+			p.info = admin.NodeInfo{Node: p.String(), Err: errNoAnswer,
+				Examination: node.Examination{Member: p.info.Examination.Member}}
 		}
 	}
 	return p.info

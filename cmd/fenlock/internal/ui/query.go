@@ -25,7 +25,8 @@ func parseQuery(v url.Values) (q query, err error) {
 	q = query{Filter: v.Get("filter"), Waiting: v.Get("waiting") != "", Page: 1}
 	switch {
 	case len(q.Filter) > fenlock.MaxNameLength:
-		return query{Page: 1}, fmt.Errorf("the filter has %d bytes, and no name has more than %d", len(q.Filter), fenlock.MaxNameLength)
+		return query{Page: 1}, fmt.Errorf("the filter has %d bytes, and no name has more than %d", len(q.Filter),
+			fenlock.MaxNameLength)
 	case !utf8.ValidString(q.Filter):
 		return query{Page: 1}, fmt.Errorf("the filter is not valid UTF-8")
 	}
@@ -82,7 +83,8 @@ func (q *query) choose(rows []entry) (page []entry, all int) {
 
 // orders are links to the same locks in each order.
 func (q query) orders() (all []orderLink) {
-	for _, o := range []orderLink{{Text: "name", order: byName}, {Text: "age", order: byAge}, {Text: "waiters", order: byWaiting}} {
+	for _, o := range []orderLink{{Text: "name", order: byName}, {Text: "age", order: byAge},
+		{Text: "waiters", order: byWaiting}} {
 		in := q
 		in.Order = o.order
 		o.URL, o.Now = in.at("./", 1), o.order == q.Order

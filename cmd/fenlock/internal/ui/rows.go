@@ -50,8 +50,9 @@ func nodeRows(p *picture, now time.Time) (rows []nodeRow) {
 	for i, n := range p.nodes {
 		row := nodeRow{
 			ID: fmt.Sprintf("node-%d", i+1), Number: i + 1, Name: visible(n.Name), Address: addressParts(n.Name),
-			Class: "bad", State: strings.TrimPrefix(stateText(n.State), "is "), Why: short(n.Why, maxReason), Advice: visible(n.Advice),
-			Note: visible(n.Note), Trip: roundTrip(n.RoundTrip),
+			Class: "bad", State: strings.TrimPrefix(stateText(n.State), "is "), Why: short(n.Why, maxReason),
+			Advice: visible(n.Advice),
+			Note:   visible(n.Note), Trip: roundTrip(n.RoundTrip),
 		}
 		if n.State == doctor.Out {
 			row.Class = "warn"
@@ -211,7 +212,9 @@ func (row *lockRow) share(e entry, now time.Time) {
 		row.Shared = fmt.Sprintf("%d of %d slots", e.heldSlots(), e.Slots)
 		for _, s := range e.slots {
 			if s.State == admin.Held {
-				row.Shares = append(row.Shares, shareRow{fmt.Sprintf("#%d", s.number), lockPath(s.Name), who(s.Label), momentOf(s.Since, now), tokenOf(s.Token), s.late()})
+				row.Shares = append(row.Shares,
+					shareRow{fmt.Sprintf("#%d", s.number), lockPath(s.Name), who(s.Label), momentOf(s.Since, now), tokenOf(s.Token),
+						s.late()})
 			}
 		}
 	case len(holders) > 1 || len(holders) == 1 && e.MoreShares:
@@ -219,11 +222,13 @@ func (row *lockRow) share(e entry, now time.Time) {
 		row.Shared = "shared by " + thousands(len(holders))
 		for _, s := range e.LockInfo.Shares {
 			if s.Nodes > len(e.Votes)/2 {
-				row.Shares = append(row.Shares, shareRow{Label: who(s.Label), Since: momentOf(s.Since, now), Token: tokenOf(s.Token)})
+				row.Shares = append(row.Shares,
+					shareRow{Label: who(s.Label), Since: momentOf(s.Since, now), Token: tokenOf(s.Token)})
 			}
 		}
 	case len(holders) == 1: // it can be shared, and is not
-		row.Holder, row.Since, row.Token = who(holders[0].label), momentOf(holders[0].since, now), tokenOf(e.LockInfo.Shares[0].Token)
+		row.Holder, row.Since, row.Token = who(holders[0].label), momentOf(holders[0].since,
+			now), tokenOf(e.LockInfo.Shares[0].Token)
 		row.Shared = "shared by 1"
 	}
 	if row.AtLeast {
@@ -278,7 +283,8 @@ func saidOf(votes []voteRow) string {
 	}
 	var parts []string
 	for _, c := range []struct{ class, text string }{
-		{"holds", "leased on node"}, {"other", "leased to another client on node"}, {"kept", "kept for the next on node"}, {"no", "no lease on node"}, {"mute", "no answer of node"},
+		{"holds", "leased on node"}, {"other", "leased to another client on node"}, {"kept", "kept for the next on node"},
+		{"no", "no lease on node"}, {"mute", "no answer of node"},
 	} {
 		if n := by[c.class]; n != nil {
 			parts = append(parts, c.text+" "+strings.Join(n, ", "))
@@ -314,7 +320,8 @@ type trailRow struct {
 }
 
 func trailRowOf(e event) trailRow {
-	row := trailRow{Number: e.number, Kind: e.kind, Clock: e.at.Format(time.TimeOnly), ISO: e.at.Format(time.RFC3339), Exact: exact(e.at), Text: e.text}
+	row := trailRow{Number: e.number, Kind: e.kind, Clock: e.at.Format(time.TimeOnly), ISO: e.at.Format(time.RFC3339),
+		Exact: exact(e.at), Text: e.text}
 	switch {
 	case e.lock != "":
 		row.Subject = short(e.lock, 200)

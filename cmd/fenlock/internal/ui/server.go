@@ -105,7 +105,8 @@ func newHandler(ctx context.Context, running *sync.WaitGroup, c Config) http.Han
 	}
 	instance := rand.Text()[:8]
 	poller := newPoller(ctx, running, c.Source, c.Prefix, &trail{}, c.History)
-	shown := &pages{poller: poller, source: c.Source, instance: instance, mayBreak: c.AllowRelease, asking: make(turns, atOnce)}
+	shown := &pages{poller: poller, source: c.Source, instance: instance, mayBreak: c.AllowRelease,
+		asking: make(turns, atOnce)}
 	breaks := &breaking{source: c.Source, poller: poller, log: c.Log, may: c.AllowRelease, asking: shown.asking}
 
 	private := http.NewServeMux()
@@ -138,7 +139,8 @@ func newAsset(name string) *asset {
 		panic(err) // it is part of the program
 	}
 	sum := sha256.Sum256(text)
-	kinds := map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
+	kinds := map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8",
+		".svg": "image/svg+xml"}
 	return &asset{name: name, kind: kinds[path.Ext(name)], tag: `"` + hex.EncodeToString(sum[:8]) + `"`, text: text}
 }
 

@@ -94,23 +94,28 @@ func TestHeaders(t *testing.T) {
 		f.hold("a", "x", 1)
 		for _, token := range []string{"", "0123456789abcdef"} {
 			a := browse(t, Config{Source: f, Token: token, AllowRelease: true})
-			for _, path := range []string{"/", "/lock?name=a", "/break?name=a", "/none", "/assets/style.css", "/assets/live.js", "/assets/copy.js", "/assets/icon.svg", "/assets/parts.html", "/?page=x", "/lock", "/events?page=0", "//", "/../x"} {
+			for _, path := range []string{"/", "/lock?name=a", "/break?name=a", "/none", "/assets/style.css", "/assets/live.js",
+				"/assets/copy.js", "/assets/icon.svg", "/assets/parts.html", "/?page=x", "/lock", "/events?page=0", "//", "/../x"} {
 				if own := a.get(path).header.Get("Cross-Origin-Opener-Policy"); own != "" {
 					t.Errorf("%s: a browser that does not trust the address is told of %q", path, own)
 				}
 				r := a.get(path, "Sec-Fetch-Site", "none")
 				for name, want := range map[string]string{
-					"Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY", "Referrer-Policy": "same-origin",
+					"Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY",
+					"Referrer-Policy":            "same-origin",
 					"Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Resource-Policy": "same-origin",
 				} {
 					if got := r.header.Get(name); got != want {
 						t.Errorf("%s (%d): %s is %q", path, r.status, name, got)
 					}
 				}
-				if kind := r.header.Get("Content-Type"); r.status == 200 && kind == "" || r.status != 301 && r.status != 307 && strings.HasPrefix(kind, "text/html;") && r.header.Get("Cache-Control") != "no-store" {
+				if kind := r.header.Get("Content-Type"); r.status == 200 && kind == "" ||
+					r.status != 301 && r.status != 307 && strings.HasPrefix(kind, "text/html;") &&
+						r.header.Get("Cache-Control") != "no-store" {
 					t.Errorf("%s: %q, kept %q", path, kind, r.header.Get("Cache-Control"))
 				}
-				if strings.Contains(r.body, "style=") || strings.Contains(r.body, "<script>") || strings.Contains(r.body, " onclick") {
+				if strings.Contains(r.body, "style=") || strings.Contains(r.body, "<script>") ||
+					strings.Contains(r.body, " onclick") {
 					t.Errorf("%s has something in line, which its policy forbids:\n%s", path, r.body)
 				}
 			}
@@ -123,9 +128,12 @@ func TestHost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := browse(t, Config{Source: newFake(1), Hosts: []string{"Locks.Example.com"}})
 		for host, want := range map[string]int{
-			"127.0.0.1:5625": 200, "localhost:5625": 200, "localhost": 200, "LOCALHOST:1": 200, "localhost.": 200, "[::1]:5625": 200, "[::1]": 200, "10.1.2.3": 200,
+			"127.0.0.1:5625": 200, "localhost:5625": 200, "localhost": 200, "LOCALHOST:1": 200, "localhost.": 200,
+			"[::1]:5625": 200, "[::1]": 200, "10.1.2.3": 200,
 			"locks.example.com": 200, "LOCKS.example.com:80": 200, "locks.example.com.": 200,
-			"evil.example": 403, "evil.example:5625": 403, "127.0.0.1.evil.example": 403, "localhost.evil.example": 403, "xlocks.example.com": 403, "127.0.0.1.nip.io:5625": 403, "0x7f000001": 403, "127.1": 403, "2130706433": 403, "localhost:x:y": 403, "<script>": 403, "[::1": 403,
+			"evil.example": 403, "evil.example:5625": 403, "127.0.0.1.evil.example": 403, "localhost.evil.example": 403,
+			"xlocks.example.com": 403, "127.0.0.1.nip.io:5625": 403, "0x7f000001": 403, "127.1": 403, "2130706433": 403,
+			"localhost:x:y": 403, "<script>": 403, "[::1": 403,
 		} {
 			a.host = host
 			if r := a.get("/assets/style.css"); r.status != 200 && r.status != 400 {
@@ -150,7 +158,9 @@ func TestMethods(t *testing.T) {
 		for _, c := range []struct {
 			method, path string
 			want         int
-		}{{"PUT", "/", 405}, {"DELETE", "/break?name=a", 405}, {"OPTIONS", "/", 405}, {"TRACE", "/", 405}, {"POST", "/lock", 404}, {"HEAD", "/", 200}, {"HEAD", "/events", 400}, {"POST", "/", 404}, {"POST", "/assets/style.css", 404}} {
+		}{{"PUT", "/", 405}, {"DELETE", "/break?name=a", 405}, {"OPTIONS", "/", 405}, {"TRACE", "/", 405},
+			{"POST", "/lock", 404}, {"HEAD", "/", 200}, {"HEAD", "/events", 400}, {"POST", "/", 404},
+			{"POST", "/assets/style.css", 404}} {
 			if r := a.do(c.method, c.path, nil); r.status != c.want && r.status != http.StatusMethodNotAllowed {
 				t.Errorf("%s %s: %d, want %d", c.method, c.path, r.status, c.want)
 			}
@@ -191,14 +201,18 @@ func TestBadInput(t *testing.T) {
 		a := browse(t, Config{Source: f, AllowRelease: true})
 		long := strings.Repeat("n", fenlock.MaxNameLength+1)
 		for path, said := range map[string]string{
-			"/?page=0": "there is no page", "/?page=-1": "there is no page", "/?page=99999999999999999999": "there is no page", "/?page=x": "there is no page", "/?page=1%00": "there is no page",
+			"/?page=0": "there is no page", "/?page=-1": "there is no page", "/?page=99999999999999999999": "there is no page",
+			"/?page=x": "there is no page", "/?page=1%00": "there is no page",
 			"/?filter=" + long: "the filter has 513 bytes", "/?filter=%ff": "not valid UTF-8",
-			"/lock": "is empty", "/lock?name=": "is empty", "/lock?name=" + long: "has 513 bytes", "/lock?name=%ff": "not valid UTF-8", "/lock?name=a%0ab": "control character",
-			"/break": "is empty", "/break?name=%1b": "control character", "/events?page=0": "there is no page", "/events?name=": "is empty", "/events?name=%00": "control character",
+			"/lock": "is empty", "/lock?name=": "is empty", "/lock?name=" + long: "has 513 bytes",
+			"/lock?name=%ff": "not valid UTF-8", "/lock?name=a%0ab": "control character",
+			"/break": "is empty", "/break?name=%1b": "control character", "/events?page=0": "there is no page",
+			"/events?name=": "is empty", "/events?name=%00": "control character",
 		} {
 			a.get(path).want(t, 400, said, "not", "\x1b", "\xff")
 		}
-		for _, path := range []string{"/?page=7", "/?filter=none", "/?filter=%3Cscript%3E&waiting=1", "/?%zz", "/lock?name=none"} {
+		for _, path := range []string{"/?page=7", "/?filter=none", "/?filter=%3Cscript%3E&waiting=1", "/?%zz",
+			"/lock?name=none"} {
 			a.get(path).want(t, 200)
 		}
 		a.get("/?filter=%22%3E%3Cscript%3E").want(t, 200, "&#34;&gt;&lt;script&gt;", "not", `"><script>`)
@@ -226,7 +240,8 @@ func TestEscaping(t *testing.T) {
 		})
 		a := browse(t, Config{Source: f, AllowRelease: true})
 		all := ""
-		for _, path := range []string{"/", "/lock?" + url.Values{"name": {evil}}.Encode(), "/break?" + url.Values{"name": {evil}}.Encode()} {
+		for _, path := range []string{"/", "/lock?" + url.Values{"name": {evil}}.Encode(),
+			"/break?" + url.Values{"name": {evil}}.Encode()} {
 			r := a.get(path)
 			r.want(t, 200)
 			all += r.body
@@ -234,13 +249,15 @@ func TestEscaping(t *testing.T) {
 		s := a.stream("/events")
 		s.next()
 		f.hold("next "+evil, evil, 5)
-		all += strings.Join(append([]string{}, html("event", trailRowOf(event{lock: evil, text: evil})), fmt.Sprint(s.next().Lists), fmt.Sprint(s.next().Trail)), "")
+		all += strings.Join(append([]string{}, html("event", trailRowOf(event{lock: evil, text: evil})),
+			fmt.Sprint(s.next().Lists), fmt.Sprint(s.next().Trail)), "")
 		for _, raw := range []string{"<script>alert", "<img", "\x1b", "\x00", "\x07", "\u202e", "\xff", `href="javascript:`} {
 			if strings.Contains(all, raw) {
 				t.Errorf("%q is in what the browser gets", raw)
 			}
 		}
-		for _, text := range []string{`control \u001b]2;x\u0007\u000d\u000a`, `label\u0000\u202e`, `bytes \xff\xfe`, `waiter\u001b[2J`, `"lock?name=javascript%3Aalert%281%29"`} {
+		for _, text := range []string{`control \u001b]2;x\u0007\u000d\u000a`, `label\u0000\u202e`, `bytes \xff\xfe`,
+			`waiter\u001b[2J`, `"lock?name=javascript%3Aalert%281%29"`} {
 			if !strings.Contains(all, text) {
 				t.Errorf("%q is not there", text)
 			}
@@ -262,13 +279,15 @@ func TestManyLocks(t *testing.T) {
 		a := browse(t, Config{Source: f})
 		rows := func(r answer) int { return strings.Count(r.body, `<tr id="lock-`) }
 		r := a.get("/")
-		if r.want(t, 200, "More than 2,000 locks", "Page 1 of 20", "only the first 2,000 are looked at", `href="./?page=2"`, "not", "lock-00100"); rows(r) != perPage {
+		if r.want(t, 200, "More than 2,000 locks", "Page 1 of 20", "only the first 2,000 are looked at", `href="./?page=2"`,
+			"not", "lock-00100"); rows(r) != perPage {
 			t.Errorf("%d rows", rows(r))
 		}
 		if len(r.body) > 512<<10 {
 			t.Errorf("the page has %d bytes", len(r.body))
 		}
-		if r := a.get("/?page=20"); rows(r) != perPage || !strings.Contains(r.body, "lock-01999") || strings.Contains(r.body, "Next<") {
+		if r := a.get("/?page=20"); rows(r) != perPage || !strings.Contains(r.body, "lock-01999") ||
+			strings.Contains(r.body, "Next<") {
 			t.Errorf("the last page has %d rows", rows(r))
 		}
 		if r := a.get("/?page=1000"); rows(r) != perPage || !strings.Contains(r.body, "lock-01999") {
@@ -309,15 +328,20 @@ func TestStatus(t *testing.T) {
 	}{
 		{"all well", 5, func(*fake) {}, "good", "All 5 nodes answer. Nothing is locked."},
 		{"one node", 1, func(f *fake) { f.hold("a", "x", 1) }, "good", "The node answers. 1 lock is held, no waiters."},
-		{"waiters", 3, func(f *fake) { f.hold("a", "x", 1, "w"); f.hold("b", "x", 1) }, "good", "All 3 nodes answer. 2 locks are held, and 1 waits."},
-		{"one down", 5, func(f *fake) { f.nodes[0].State = doctor.Down }, "warn", "1 of 5 nodes does not vote. Locks still work, and would with 1 fewer. Nothing is locked."},
-		{"two down", 5, func(f *fake) { f.nodes[0].State, f.nodes[1].State = doctor.Down, doctor.Out }, "warn", "2 of 5 nodes do not vote. Locks still work. If one more goes, none can be taken or extended."},
+		{"waiters", 3, func(f *fake) { f.hold("a", "x", 1, "w"); f.hold("b", "x", 1) }, "good",
+			"All 3 nodes answer. 2 locks are held, and 1 waits."},
+		{"one down", 5, func(f *fake) { f.nodes[0].State = doctor.Down }, "warn",
+			"1 of 5 nodes does not vote. Locks still work, and would with 1 fewer. Nothing is locked."},
+		{"two down", 5, func(f *fake) { f.nodes[0].State, f.nodes[1].State = doctor.Down, doctor.Out }, "warn",
+			"2 of 5 nodes do not vote. Locks still work. If one more goes, none can be taken or extended."},
 		{"no majority", 3, func(f *fake) {
 			f.nodes[0].State, f.nodes[1].State, f.err = doctor.Down, doctor.Down, f.noQuorum()
 		}, "bad", "2 of 3 nodes do not vote. No lock can be taken or extended, and the holders are not known."},
-		{"out", 3, func(f *fake) { f.nodes[0].State, f.nodes[1].State = doctor.Out, doctor.Out }, "bad", "2 of 3 nodes do not vote. No lock can be taken or extended."},
+		{"out", 3, func(f *fake) { f.nodes[0].State, f.nodes[1].State = doctor.Out, doctor.Out }, "bad",
+			"2 of 3 nodes do not vote. No lock can be taken or extended."},
 		{"ready", 3, func(f *fake) { f.nodes[0].State = doctor.Ready }, "good", "All 3 nodes answer."},
-		{"two of two", 2, func(f *fake) { f.nodes[0].State = doctor.Down }, "bad", "1 of 2 nodes does not vote. No lock can be taken"},
+		{"two of two", 2, func(f *fake) { f.nodes[0].State = doctor.Down }, "bad",
+			"1 of 2 nodes does not vote. No lock can be taken"},
 		{"none", 3, func(f *fake) {
 			for i := range f.nodes {
 				f.nodes[i].State = doctor.Misconfigured
@@ -344,7 +368,8 @@ func TestStatus(t *testing.T) {
 func TestAssets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := browse(t, Config{Source: newFake(1), Token: "0123456789abcdef"})
-		for path, kind := range map[string]string{"/assets/style.css": "text/css; charset=utf-8", "/assets/live.js": "text/javascript; charset=utf-8", "/assets/icon.svg": "image/svg+xml"} {
+		for path, kind := range map[string]string{"/assets/style.css": "text/css; charset=utf-8",
+			"/assets/live.js": "text/javascript; charset=utf-8", "/assets/icon.svg": "image/svg+xml"} {
 			r := a.get(path)
 			if r.status != 200 || r.header.Get("Content-Type") != kind || len(r.body) < 100 {
 				t.Errorf("%s: %d, %s", path, r.status, r.header.Get("Content-Type"))

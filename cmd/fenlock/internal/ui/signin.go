@@ -76,7 +76,8 @@ func same(a, b string) bool {
 // welcome gives the browser the cookie. It has no path, so that the browser takes the folder of
 // the page, wherever a program or a proxy has put it.
 func (s *signin) welcome(w http.ResponseWriter, r *http.Request) {
-	http.SetCookie(w, &http.Cookie{Name: cookieName(r), Value: s.cookie, HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteStrictMode})
+	http.SetCookie(w, &http.Cookie{Name: cookieName(r), Value: s.cookie, HttpOnly: true, Secure: r.TLS != nil,
+		SameSite: http.SameSiteStrictMode})
 }
 
 // home has the browser go to the page of all locks.

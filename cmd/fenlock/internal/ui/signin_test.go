@@ -32,10 +32,14 @@ func TestNoToken(t *testing.T) {
 		a := browse(t, Config{Source: f, Token: testToken, AllowRelease: true})
 		form := url.Values{"name": {"secret-name"}, "seen": {fingerprint(f.locks["secret-name"])}}
 		for _, r := range []answer{
-			a.get("/"), a.get("/lock?name=secret-name"), a.get("/events"), a.get("/break?name=secret-name"), a.get("/none"), a.get("/?token="), a.get("/?token=wrong"),
-			a.get("/?token=" + url.QueryEscape(testToken) + "x"), a.get("/?token=" + url.QueryEscape(testToken[:len(testToken)-1])), a.get("/events?token=wrong"),
-			a.do("POST", "/break", form), a.do("POST", "/signin", url.Values{"token": {"wrong"}}), a.do("POST", "/signin", nil), a.do("HEAD", "/?token="+url.QueryEscape(testToken), nil),
-			a.get("/", "Cookie", "fenlock-ui-5625="), a.get("/", "Cookie", "fenlock-ui-5625="+url.QueryEscape(testToken)), a.get("/", "Cookie", "fenlock-ui-5625=x; fenlock-ui-5625=y"),
+			a.get("/"), a.get("/lock?name=secret-name"), a.get("/events"), a.get("/break?name=secret-name"), a.get("/none"),
+			a.get("/?token="), a.get("/?token=wrong"),
+			a.get("/?token=" + url.QueryEscape(testToken) + "x"),
+			a.get("/?token=" + url.QueryEscape(testToken[:len(testToken)-1])), a.get("/events?token=wrong"),
+			a.do("POST", "/break", form), a.do("POST", "/signin", url.Values{"token": {"wrong"}}), a.do("POST", "/signin", nil),
+			a.do("HEAD", "/?token="+url.QueryEscape(testToken), nil),
+			a.get("/", "Cookie", "fenlock-ui-5625="), a.get("/", "Cookie", "fenlock-ui-5625="+url.QueryEscape(testToken)),
+			a.get("/", "Cookie", "fenlock-ui-5625=x; fenlock-ui-5625=y"),
 			a.get("/", "Authorization", "Bearer "+testToken), a.do("POST", "/?token="+url.QueryEscape(testToken), form),
 		} {
 			r.want(t, http.StatusForbidden, "not", "secret")
@@ -65,7 +69,8 @@ func TestToken(t *testing.T) {
 				t.Errorf("%q is not in %s", part, cookie)
 			}
 		}
-		if strings.Contains(cookie, testToken) || strings.Contains(cookie, url.QueryEscape(testToken)) || strings.Contains(cookie, "Max-Age") || strings.Contains(cookie, "Expires") || strings.Contains(cookie, "Path") {
+		if strings.Contains(cookie, testToken) || strings.Contains(cookie, url.QueryEscape(testToken)) ||
+			strings.Contains(cookie, "Max-Age") || strings.Contains(cookie, "Expires") || strings.Contains(cookie, "Path") {
 			t.Errorf("the cookie is %s", cookie)
 		}
 		value, _, _ := strings.Cut(cookie, ";")
@@ -77,10 +82,12 @@ func TestToken(t *testing.T) {
 			}
 		}
 		// Never to another site.
-		for _, path := range []string{"//evil.example/?token=", "/%2Fevil.example/?token=", "///?token=", "/\\evil.example?token="} {
+		for _, path := range []string{"//evil.example/?token=", "/%2Fevil.example/?token=", "///?token=",
+			"/\\evil.example?token="} {
 			r := a.get(path + url.QueryEscape(testToken))
 			to, err := url.Parse(r.header.Get("Location"))
-			if err != nil || to.Host != "" || strings.HasPrefix(r.header.Get("Location"), "//") || strings.Contains(r.header.Get("Location"), `\`) {
+			if err != nil || to.Host != "" || strings.HasPrefix(r.header.Get("Location"), "//") ||
+				strings.Contains(r.header.Get("Location"), `\`) {
 				t.Errorf("%s leads to %q", path, r.header.Get("Location"))
 			}
 		}
@@ -88,7 +95,8 @@ func TestToken(t *testing.T) {
 		if r.status != 303 || r.header.Get("Location") != "./" || !strings.Contains(r.header.Get("Set-Cookie"), "HttpOnly") {
 			t.Errorf("typed: %d, %v", r.status, r.header)
 		}
-		if r := a.do("POST", "/signin", url.Values{"token": {"x"}}, "Cookie", value); r.status != 303 || r.header.Get("Location") != "./" {
+		if r := a.do("POST", "/signin", url.Values{"token": {"x"}}, "Cookie", value); r.status != 303 ||
+			r.header.Get("Location") != "./" {
 			t.Errorf("typed twice: %d, %v", r.status, r.header)
 		}
 		a.do("POST", "/signin", url.Values{"token": {testToken}}, "Sec-Fetch-Site", "cross-site").want(t, 403, "another site")

@@ -32,7 +32,8 @@ type streams struct {
 }
 
 func newStreams(p *poller, instance string, mayBreak bool) *streams {
-	return &streams{poller: p, trail: p.trail, instance: instance, mayBreak: mayBreak, places: make(chan struct{}, maxStreams)}
+	return &streams{poller: p, trail: p.trail, instance: instance, mayBreak: mayBreak,
+		places: make(chan struct{}, maxStreams)}
 }
 
 // ServeHTTP sends the news of one page until the browser or the program ends.

@@ -83,15 +83,21 @@ func TestStream(t *testing.T) {
 		}
 		rowA, rowB := lockID("a"), lockID("b")
 		u := s.next()
-		if len(u.Parts) != 2 || len(u.Lists["nodes"].Items) != 3 || !strings.Contains(u.Lists["locks"].Items[rowA], "host-a") || len(u.Until) != 1 || len(u.Texts) != 3 || len(u.Trail) != 1 || u.At == 0 || u.Instance == "" {
+		if len(u.Parts) != 2 || len(u.Lists["nodes"].Items) != 3 ||
+			!strings.Contains(u.Lists["locks"].Items[rowA], "host-a") || len(u.Until) != 1 || len(u.Texts) != 3 ||
+			len(u.Trail) != 1 || u.At == 0 || u.Instance == "" {
 			t.Errorf("at first: %+v", u)
 		}
-		if u = s.next(); len(u.Parts)+len(u.Lists["nodes"].Items)+len(u.Lists["locks"].Items)+len(u.Texts)+len(u.Trail) != 0 || len(u.Lists["locks"].Order) != 1 {
+		u = s.next()
+		if len(u.Parts)+len(u.Lists["nodes"].Items)+len(u.Lists["locks"].Items)+len(u.Texts)+len(u.Trail) != 0 ||
+			len(u.Lists["locks"].Order) != 1 {
 			t.Errorf("when nothing has changed: %+v", u)
 		}
 		f.hold("b", "host-b", 11, "w1")
 		u = s.next()
-		if l := u.Lists["locks"]; fmt.Sprint(l.Order) != fmt.Sprint([]string{rowA, rowB}) || len(l.Items) != 1 || !strings.Contains(l.Items[rowB], "w1") || len(u.Trail) != 2 || !strings.Contains(u.Trail[0], "taken by host-b") || !strings.Contains(u.Trail[1], "w1 waits") {
+		if l := u.Lists["locks"]; fmt.Sprint(l.Order) != fmt.Sprint([]string{rowA, rowB}) || len(l.Items) != 1 ||
+			!strings.Contains(l.Items[rowB], "w1") || len(u.Trail) != 2 || !strings.Contains(u.Trail[0], "taken by host-b") ||
+			!strings.Contains(u.Trail[1], "w1 waits") {
 			t.Errorf("a lock was taken: %+v", u)
 		}
 		if !strings.Contains(u.Parts["status"], "2 locks are held, and 1 waits") {
@@ -99,12 +105,14 @@ func TestStream(t *testing.T) {
 		}
 		f.change(func() { delete(f.locks, "a"); f.nodes[0].RoundTrip = 9 * time.Millisecond })
 		u = s.next()
-		if l := u.Lists["locks"]; len(l.Order) != 1 || len(l.Items) != 0 || len(u.Texts) != 1 || u.Texts["trip-node-1"] != "9.0 ms" {
+		if l := u.Lists["locks"]; len(l.Order) != 1 || len(l.Items) != 0 || len(u.Texts) != 1 ||
+			u.Texts["trip-node-1"] != "9.0 ms" {
 			t.Errorf("a lock is free: %+v", u)
 		}
 		f.change(func() { f.nodes[2].State, f.nodes[2].Why = doctor.Down, "no answer" })
 		u = s.next()
-		if n := u.Lists["nodes"].Items; len(n) != 1 || !strings.Contains(n["node-3"], "no answer") || !strings.HasPrefix(u.Title, "1 of 3 nodes does not vote") {
+		if n := u.Lists["nodes"].Items; len(n) != 1 || !strings.Contains(n["node-3"], "no answer") ||
+			!strings.HasPrefix(u.Title, "1 of 3 nodes does not vote") {
 			t.Errorf("a node is down: %+v", u)
 		}
 	})
@@ -121,7 +129,8 @@ func TestStreamGoesOn(t *testing.T) {
 		s.close()
 		f.hold("a", "host-a", 10)
 		time.Sleep(2 * time.Second)
-		if u := a.stream("/events", "Last-Event-ID", last).next(); len(u.Trail) != 1 || !strings.Contains(u.Trail[0], "host-a") {
+		if u := a.stream("/events", "Last-Event-ID", last).next(); len(u.Trail) != 1 ||
+			!strings.Contains(u.Trail[0], "host-a") {
 			t.Errorf("by the header: %q", u.Trail)
 		}
 		if u := a.stream("/events?seen=" + last).next(); len(u.Trail) != 1 {
@@ -146,7 +155,8 @@ func TestStreamOfOneLock(t *testing.T) {
 		f.hold("a", "host-a", 10, "w1", "w2", "w3", "w4", "w5")
 		f.hold("b", "host-b", 10)
 		u := s.next()
-		if !strings.Contains(u.Parts["facts"], "Held by host-a") || !strings.Contains(u.Parts["facts"], `"break?name=a`) || !strings.Contains(u.Parts["queue"], "w5") || len(u.Lists["votes"].Items) != 3 || len(u.Until) != 4 {
+		if !strings.Contains(u.Parts["facts"], "Held by host-a") || !strings.Contains(u.Parts["facts"], `"break?name=a`) ||
+			!strings.Contains(u.Parts["queue"], "w5") || len(u.Lists["votes"].Items) != 3 || len(u.Until) != 4 {
 			t.Errorf("%+v", u)
 		}
 		if all := strings.Join(u.Trail, ""); strings.Contains(all, "host-b") || !strings.Contains(all, "host-a") {

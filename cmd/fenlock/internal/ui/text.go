@@ -12,7 +12,8 @@ import (
 // picture, or that change the direction of what follows, are written as escapes. A client that
 // may write to the nodes must not make one lock look like another lock.
 func visible(text string) string {
-	if strings.IndexFunc(text, func(r rune) bool { return !plain(r) }) < 0 && strings.Trim(text, " ") == text && !strings.Contains(text, "  ") {
+	if strings.IndexFunc(text, func(r rune) bool { return !plain(r) }) < 0 && strings.Trim(text, " ") == text &&
+		!strings.Contains(text, "  ") {
 		return text
 	}
 	var b strings.Builder
@@ -35,7 +36,8 @@ func visible(text string) string {
 
 // plain reports whether a character has a picture.
 func plain(r rune) bool {
-	return unicode.IsPrint(r) && r != utf8.RuneError && r != '\u2800' && !unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
+	return unicode.IsPrint(r) && r != utf8.RuneError && r != '\u2800' &&
+		!unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
 
 // short is a visible text of bounded length: a name that another program made can be of

@@ -2,8 +2,9 @@ package ui
 
 // update is what a page that is open is sent.
 type update struct {
-	At       int64                 `json:"at"`   // Unix time in milliseconds
-	Next     int64                 `json:"next"` // when there will be more, in milliseconds from then; looking may take longer
+	At int64 `json:"at"` // Unix time in milliseconds
+	// when there will be more, in milliseconds from then; looking may take longer
+	Next     int64                 `json:"next"`
 	Instance string                `json:"instance"`
 	Title    string                `json:"title"`
 	Parts    map[string]string     `json:"parts,omitempty"` // the new content of elements

@@ -24,7 +24,8 @@ func TestMessages(t *testing.T) {
 		{Gone: true},
 		{Signal: syscall.SIGUSR2},
 		{Answer: &Answer{Asked: 1<<64 - 1, Left: -time.Hour}},
-		{Job: &Job{Args: []string{"", bytes}, Env: []string{"A=" + bytes}, Ignored: []syscall.Signal{1, 64}, Foreground: true, TTL: 1<<63 - 1}, Answer: &Answer{}},
+		{Job: &Job{Args: []string{"", bytes}, Env: []string{"A=" + bytes}, Ignored: []syscall.Signal{1, 64}, Foreground: true,
+			TTL: 1<<63 - 1}, Answer: &Answer{}},
 		{Job: &Job{}},
 	} {
 		if !a.Tell(o) {

@@ -17,9 +17,12 @@ import (
 // node must be, by a reading of its own words line by line.
 func FuzzInfo(f *testing.F) {
 	for _, change := range [][]string{
-		nil, {"server_mode", "-", "redis_mode", "standalone"}, {"redis_version", "6.2.14"}, {"server_mode", "sentinel", "role", "-"}, {"cluster_enabled", "1"}, {"role", "slave"},
-		{"maxmemory", "1000000", "maxmemory_policy", "allkeys-lru"}, {"maxmemory", "1000000"}, {"run_id", "-"}, {"master_replid", ""}, {"uptime_in_seconds", "-1"},
-		{"uptime_in_seconds", "9000000000"}, {"second_repl_offset", "77"}, {"cmdstat_script|flush", "calls=1"}, {"cmdstat_script|load", "calls=1"}, {"redis_version", "7"}, {"redis_version", "+7.0"},
+		nil, {"server_mode", "-", "redis_mode", "standalone"}, {"redis_version", "6.2.14"},
+		{"server_mode", "sentinel", "role", "-"}, {"cluster_enabled", "1"}, {"role", "slave"},
+		{"maxmemory", "1000000", "maxmemory_policy", "allkeys-lru"}, {"maxmemory", "1000000"}, {"run_id", "-"},
+		{"master_replid", ""}, {"uptime_in_seconds", "-1"},
+		{"uptime_in_seconds", "9000000000"}, {"second_repl_offset", "77"}, {"cmdstat_script|flush", "calls=1"},
+		{"cmdstat_script|load", "calls=1"}, {"redis_version", "7"}, {"redis_version", "+7.0"},
 	} {
 		f.Add(replytest.Info(change...), "", false, uint16(30))
 		f.Add(replytest.Info(change...), "4567def", true, uint16(0))
@@ -39,7 +42,8 @@ func FuzzInfo(f *testing.F) {
 			if !errors.Is(err, fenlock.ErrMisconfigured) {
 				t.Errorf("%q: %v", text, err)
 			}
-			if says["role"] == "master" && says["run_id"] == "r" && says["master_replid"] == "m" && says["redis_version"] == "7.2.4" && says["uptime_in_seconds"] == "1" &&
+			if says["role"] == "master" && says["run_id"] == "r" && says["master_replid"] == "m" &&
+				says["redis_version"] == "7.2.4" && says["uptime_in_seconds"] == "1" &&
 				says["maxmemory"] == "" && says["redis_mode"] == "" && says["server_mode"] == "" && says["cluster_enabled"] == "" {
 				t.Errorf("%q: %v", text, err)
 			}
@@ -48,8 +52,10 @@ func FuzzInfo(f *testing.F) {
 		major, _ := strconv.Atoi(strings.Split(says["redis_version"], ".")[0])
 		memory, _ := strconv.ParseUint(says["maxmemory"], 10, 64)
 		switch {
-		case says["role"] != "master", says["run_id"] == "" || says["run_id"] != facts.RunID, says["master_replid"] == "" || says["master_replid"] != facts.ReplID,
-			says["server_mode"] == "cluster", says["server_mode"] == "sentinel", says["server_mode"] == "" && (says["redis_mode"] == "cluster" || says["redis_mode"] == "sentinel"),
+		case says["role"] != "master", says["run_id"] == "" || says["run_id"] != facts.RunID,
+			says["master_replid"] == "" || says["master_replid"] != facts.ReplID,
+			says["server_mode"] == "cluster", says["server_mode"] == "sentinel",
+			says["server_mode"] == "" && (says["redis_mode"] == "cluster" || says["redis_mode"] == "sentinel"),
 			says["cluster_enabled"] == "1", major < 7, memory > 0 && says["maxmemory_policy"] != "noeviction":
 			t.Errorf("%q was accepted as %+v", text, facts)
 		}
@@ -66,12 +72,14 @@ func FuzzInfo(f *testing.F) {
 		v := admit.Decide(FactsOf(facts), admit.Client{Terms: admit.Terms{MaxTTL: longest}, Nodes: 1}, nil, false)
 		left := v.Absence.Wait
 		switch {
-		case v.Do == admit.Refuse, v.Do == admit.Vote && (marked != facts.ReplID || !loaded), v.Do == admit.Admit && marked != facts.ReplID,
+		case v.Do == admit.Refuse, v.Do == admit.Vote && (marked != facts.ReplID || !loaded),
+			v.Do == admit.Admit && marked != facts.ReplID,
 			v.Do != admit.Vote && v.Do != admit.Admit && marked == facts.ReplID,
 			marked != "" && marked != facts.ReplID && v.Do != admit.Note,
 			v.Do == admit.Ask && (facts.Uptime < longest || loaded || facts.Promoted || facts.ScriptsFlushed),
 			v.Do == admit.Wait && (left <= 0 || left+facts.Uptime < longest):
-			t.Errorf("%q, marked %q, loaded %v, longest lease %v: verdict %d, %v left", text, marked, loaded, longest, v.Do, left)
+			t.Errorf("%q, marked %q, loaded %v, longest lease %v: verdict %d, %v left", text, marked, loaded, longest, v.Do,
+				left)
 		}
 	})
 }

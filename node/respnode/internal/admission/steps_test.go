@@ -153,7 +153,8 @@ func each(t *testing.T, test func(t *testing.T, s, other *testserver.Server)) {
 // The whole way, and the same by a client that was slower: it does nothing to a server that votes.
 func TestStepsOfTwoClients(t *testing.T) {
 	each(t, func(t *testing.T, s, _ *testserver.Server) {
-		s.Do("HSET", key, "admitted", "before", "maxttl", "60000", "members", "a b c", "format", "3", "durable", "1", "7", "5")
+		s.Do("HSET", key, "admitted", "before", "maxttl", "60000", "members", "a b c", "format", "3", "durable", "1", "7",
+			"5")
 		slow := looked(t, s)
 		if slow.Votes || !slow.Marked || slow.Kept || slow.Terms != own || !slow.Recorded {
 			t.Fatalf("%+v", slow.Facts)
@@ -255,7 +256,8 @@ func TestStepsOnAServerThatHasChanged(t *testing.T) {
 			again.store = &store{link: dial(t, s), keys: p.keys} // a start ends connections
 			before := s.Do("HGETALL", key)
 			done, err := again.Note(t.Context(), p.Facts)
-			if done != c.notes || (err != nil) != (c.says != "") || err != nil && !(errors.Is(err, node.ErrMisconfigured) && strings.Contains(err.Error(), c.says)) {
+			if done != c.notes || (err != nil) != (c.says != "") ||
+				err != nil && !(errors.Is(err, node.ErrMisconfigured) && strings.Contains(err.Error(), c.says)) {
 				t.Errorf("%s: noted %v, %v", c.what, done, err)
 			}
 			if got := s.Do("HGETALL", key); !c.notes && got != before {
@@ -266,7 +268,8 @@ func TestStepsOnAServerThatHasChanged(t *testing.T) {
 			if err = again.Raise(t.Context(), p.Facts, map[int]fence.Token{9: 9}); err == nil {
 				done, err = again.Mark(t.Context(), p.Facts, own, nil)
 			}
-			if done || (err != nil) != (c.says != "") || err != nil && !(errors.Is(err, node.ErrMisconfigured) && strings.Contains(err.Error(), c.says)) {
+			if done || (err != nil) != (c.says != "") ||
+				err != nil && !(errors.Is(err, node.ErrMisconfigured) && strings.Contains(err.Error(), c.says)) {
 				t.Errorf("%s: marked %v, %v", c.what, done, err)
 			}
 			if got := s.Do("HGETALL", key); got != before {
@@ -282,7 +285,8 @@ func TestFactsThatCannotBe(t *testing.T) {
 		p := looked(t, s)
 		for _, c := range []struct{ field, value, says string }{
 			{"format", "4", "upgrade this program"}, {"format", "soon", "no fenlock wrote"},
-			{"maxttl", "soon", "no number of milliseconds"}, {"maxttl", "-5", "no number of milliseconds"}, {"maxttl", "0", "no number"},
+			{"maxttl", "soon", "no number of milliseconds"}, {"maxttl", "-5", "no number of milliseconds"},
+			{"maxttl", "0", "no number"},
 			{"maxttl", "1e3", "no number"}, {"maxttl", "9223372036854775807", "no number"}, {"maxttl", "+5", "no number"},
 		} {
 			s.Do("FLUSHALL")

@@ -31,28 +31,44 @@ func TestFactsOf(t *testing.T) {
 		{"restarted with a file", command.Facts{Marked: "a", Terms: recorded, Uptime: time.Second}, admit.Note, 0, 0},
 		{"restarted with a file long ago", command.Facts{Marked: "a", Terms: recorded, Uptime: long}, admit.Note, 0, 0},
 		{"the same, and its mark was removed", command.Facts{Terms: recorded, Uptime: long}, admit.Ask, 0, 0},
-		{"the same, and a script was loaded since the start", command.Facts{Terms: recorded, Uptime: long, ScriptsEverLoaded: true}, admit.Note, 0, 0},
+		{"the same, and a script was loaded since the start",
+			command.Facts{Terms: recorded, Uptime: long, ScriptsEverLoaded: true}, admit.Note, 0, 0},
 
-		{"the mark is this run's", command.Facts{Marked: "b", Terms: recorded, ScriptsLoaded: true, ScriptsReady: true, Format: "3"}, admit.Vote, 0, 0},
-		{"of an older format", command.Facts{Marked: "b", Terms: recorded, ScriptsLoaded: true, ScriptsReady: true, Format: "2"}, admit.Admit, 0, 0},
-		{"a script is missing", command.Facts{Marked: "b", Terms: recorded, ScriptsLoaded: true, Format: "3"}, admit.Admit, 0, 0},
-		{"the longest lease is not recorded", command.Facts{Marked: "b", ScriptsLoaded: true, ScriptsReady: true, Format: "3"}, admit.Admit, 0, 0},
-		{"script cache flushed only", command.Facts{Marked: "b", Terms: recorded, ScriptsFlushed: true, Uptime: long, Format: "3"}, admit.Admit, 0, 0},
-		{"admitted after a promotion", command.Facts{Marked: "b", Terms: recorded, Promoted: true, Uptime: long, Format: "3"}, admit.Admit, 0, 0},
+		{"the mark is this run's", command.Facts{Marked: "b", Terms: recorded, ScriptsLoaded: true, ScriptsReady: true,
+			Format: "3"}, admit.Vote, 0, 0},
+		{"of an older format", command.Facts{Marked: "b", Terms: recorded, ScriptsLoaded: true, ScriptsReady: true,
+			Format: "2"}, admit.Admit, 0, 0},
+		{"a script is missing", command.Facts{Marked: "b", Terms: recorded, ScriptsLoaded: true, Format: "3"}, admit.Admit, 0,
+			0},
+		{"the longest lease is not recorded",
+			command.Facts{Marked: "b", ScriptsLoaded: true, ScriptsReady: true, Format: "3"}, admit.Admit, 0, 0},
+		{"script cache flushed only", command.Facts{Marked: "b", Terms: recorded, ScriptsFlushed: true, Uptime: long,
+			Format: "3"}, admit.Admit, 0, 0},
+		{"admitted after a promotion", command.Facts{Marked: "b", Terms: recorded, Promoted: true, Uptime: long, Format: "3"},
+			admit.Admit, 0, 0},
 
-		{"durable before and after", command.Facts{Marked: "a", Terms: recorded, WasDurable: true, AOF: true, FsyncAlways: true}, admit.Admit, 0, 0},
-		{"durable, but something was denied", command.Facts{Marked: "a", Terms: recorded, WasDurable: true, AOF: true, FsyncAlways: true, Denied: true}, admit.Note, 0, 0},
-		{"durable before, fsync every second now", command.Facts{Marked: "a", Terms: recorded, WasDurable: true, AOF: true}, admit.Note, 0, 0},
-		{"durable before, no file now", command.Facts{Marked: "a", Terms: recorded, WasDurable: true, FsyncAlways: true}, admit.Note, 0, 0},
+		{"durable before and after", command.Facts{Marked: "a", Terms: recorded, WasDurable: true, AOF: true,
+			FsyncAlways: true}, admit.Admit, 0, 0},
+		{"durable, but something was denied",
+			command.Facts{Marked: "a", Terms: recorded, WasDurable: true, AOF: true, FsyncAlways: true, Denied: true},
+			admit.Note, 0, 0},
+		{"durable before, fsync every second now", command.Facts{Marked: "a", Terms: recorded, WasDurable: true, AOF: true},
+			admit.Note, 0, 0},
+		{"durable before, no file now", command.Facts{Marked: "a", Terms: recorded, WasDurable: true, FsyncAlways: true},
+			admit.Note, 0, 0},
 		{"durable only now", command.Facts{Marked: "a", Terms: recorded, AOF: true, FsyncAlways: true}, admit.Note, 0, 0},
 		{"durable, but wiped", command.Facts{AOF: true, FsyncAlways: true}, admit.Wait, out, node.Restarted},
-		{"durable, but promoted", command.Facts{Marked: "a", Terms: recorded, WasDurable: true, AOF: true, FsyncAlways: true, Promoted: true, Uptime: long}, admit.Note, 0, 0},
+		{"durable, but promoted", command.Facts{Marked: "a", Terms: recorded, WasDurable: true, AOF: true, FsyncAlways: true,
+			Promoted: true, Uptime: long}, admit.Note, 0, 0},
 
-		{"promoted, up for long", command.Facts{Marked: "a", Terms: recorded, Promoted: true, Uptime: long}, admit.Note, 0, 0},
+		{"promoted, up for long", command.Facts{Marked: "a", Terms: recorded, Promoted: true, Uptime: long}, admit.Note, 0,
+			0},
 		{"promoted, without data", command.Facts{Promoted: true, Uptime: long}, admit.Note, 0, 0},
 		{"flushed", command.Facts{ScriptsLoaded: true, Uptime: long}, admit.Note, 0, 0},
 		{"flushed, scripts too", command.Facts{ScriptsFlushed: true, Uptime: long}, admit.Note, 0, 0},
-		{"a file was loaded under loaded scripts", command.Facts{Marked: "a", Terms: recorded, WasDurable: true, AOF: true, FsyncAlways: true, ScriptsLoaded: true}, admit.Note, 0, 0},
+		{"a file was loaded under loaded scripts",
+			command.Facts{Marked: "a", Terms: recorded, WasDurable: true, AOF: true, FsyncAlways: true, ScriptsLoaded: true},
+			admit.Note, 0, 0},
 	} {
 		c.f.ReplID, c.f.RunID = "b", "r"
 		v := admit.Decide(FactsOf(c.f), admit.Client{Terms: recorded, Nodes: 1}, nil, false)
@@ -64,7 +80,8 @@ func TestFactsOf(t *testing.T) {
 
 // A server is not new because a person has removed the terms from a backup: it has the format.
 func TestRecorded(t *testing.T) {
-	for _, f := range []command.Facts{{Format: "3"}, {Marked: "a"}, {Terms: admit.Terms{Members: "a"}}, {Terms: admit.Terms{MaxTTL: 1}}} {
+	for _, f := range []command.Facts{{Format: "3"}, {Marked: "a"}, {Terms: admit.Terms{Members: "a"}},
+		{Terms: admit.Terms{MaxTTL: 1}}} {
 		if !FactsOf(f).Recorded {
 			t.Errorf("%+v has nothing recorded", f)
 		}

@@ -21,7 +21,8 @@ type run struct {
 
 // do starts the task unless it is under way, and waits until it has ended or ctx
 // is done, which is ended false.
-func (t *task) do(ctx context.Context, link resp.Link, timeout time.Duration, f func(context.Context) error) (ended bool, err error) {
+func (t *task) do(ctx context.Context, link resp.Link, timeout time.Duration,
+	f func(context.Context) error) (ended bool, err error) {
 	t.mu.Lock()
 	r := t.running
 	if r == nil {

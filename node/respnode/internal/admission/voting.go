@@ -239,7 +239,8 @@ func (p *Proof) Command() resp.Command {
 
 // Read takes the reply to Command.
 func (p *Proof) Read(info string, err error) {
-	if err == nil && !(strings.Contains(info, "role:master\r\n") && strings.Contains(info, "master_replid:"+p.ReplID+"\r\n")) {
+	if err == nil && !(strings.Contains(info, "role:master\r\n") &&
+		strings.Contains(info, "master_replid:"+p.ReplID+"\r\n")) {
 		err = errors.New("it is a replica, or its replication history has changed")
 	}
 	if err != nil {

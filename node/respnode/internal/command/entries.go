@@ -20,7 +20,8 @@ const pageOfKeys = 100
 
 // EntriesPage asks for a page of the keys with the prefix.
 func (k *Keys) EntriesPage(cursor uint64) resp.Command {
-	return resp.Command{"SCAN", strconv.FormatUint(cursor, 10), "MATCH", escapeGlob(k.prefix) + "*", "COUNT", strconv.Itoa(pageOfKeys)}
+	return resp.Command{"SCAN", strconv.FormatUint(cursor, 10), "MATCH", escapeGlob(k.prefix) + "*", "COUNT",
+		strconv.Itoa(pageOfKeys)}
 }
 
 // ParseEntriesPage reads the reply to EntriesPage. It returns the keys that could be leases, where
@@ -74,7 +75,8 @@ func (k *Keys) ParseEntry(key string, replies []resp.Reply) (e Entry, ok bool, _
 
 // ours reports whether fenlock wrote a lease's value, of whatever format.
 func ours(value string) bool {
-	if epoch, _, several := strings.Cut(value, "\n"); node.Holder(value).Reserves() || several && node.Holder(epoch).Shared() {
+	if epoch, _, several := strings.Cut(value, "\n"); node.Holder(value).Reserves() ||
+		several && node.Holder(epoch).Shared() {
 		return true
 	}
 	return len(value) > node.IDLength && strings.IndexByte(":@", value[node.IDLength]) >= 0 &&
@@ -95,7 +97,8 @@ func (k *Keys) SomeRegisters(from int) []resp.Command {
 	for i := range fields {
 		fields[i] = strconv.Itoa(from + i)
 	}
-	return []resp.Command{resp.Command{"MULTI"}, append(resp.Command{"HMGET", k.registers}, fields...), resp.Command{"EXEC"}}
+	return []resp.Command{resp.Command{"MULTI"}, append(resp.Command{"HMGET", k.registers}, fields...),
+		resp.Command{"EXEC"}}
 }
 
 // Damage is what is wrong with a hash of registers.

@@ -29,7 +29,8 @@ var advice = []struct {
 	{[]string{"NOPERM", "ACL failure in script", "The user executing the script"}, true,
 		"the server's ACL denies a command, a key or a channel to this user (fenlock acl prints what is needed)"},
 	{[]string{"READONLY"}, true, "this is a read-only replica: use its primary"},
-	{[]string{"MOVED", "ASK", "TRYAGAIN", "CROSSSLOT", "CLUSTERDOWN"}, true, "this is part of a cluster: a node must be an independent primary"},
+	{[]string{"MOVED", "ASK", "TRYAGAIN", "CROSSSLOT", "CLUSTERDOWN"}, true,
+		"this is part of a cluster: a node must be an independent primary"},
 	{[]string{"WRONGTYPE"}, true, "the key of this lock holds something else than a lock: use another name or a prefix"},
 	{[]string{"MISCONF"}, false, "the server refuses writes because it cannot save to its disk"},
 	{[]string{"OOM"}, false, "the server has no memory left (maxmemory)"},
@@ -63,7 +64,8 @@ func (e Errors) Describe(err error) error {
 	err = describe(err)
 	var terms *admit.TermsError
 	if errors.As(err, &terms) && e.Secrets.In(terms.Recorded.Members) {
-		return engine.Misconfiguredf("what is recorded of the group there is not what this client names, and is not shown: it has a password in it")
+		return engine.Misconfiguredf(
+			"what is recorded of the group there is not what this client names, and is not shown: it has a password in it")
 	}
 	var q *quoting
 	if errors.As(err, &q) && e.Secrets.In(q.words) {
@@ -169,13 +171,16 @@ func describeTLS(err error) error {
 	case errors.Is(err, node.ErrMisconfigured):
 		return err
 	case errors.As(err, &otherName):
-		return engine.Misconfiguredf("the server's certificate is for another name; the URL's parameter servername says which to expect (%v)", err)
+		return engine.Misconfiguredf(
+			"the server's certificate is for another name; the URL's parameter servername says which to expect (%v)", err)
 	case errors.As(err, &untrusted):
-		return engine.Misconfiguredf("the server's certificate is not trusted; the URL's parameter ca names the file of its authority (%v)", err)
+		return engine.Misconfiguredf(
+			"the server's certificate is not trusted; the URL's parameter ca names the file of its authority (%v)", err)
 	case errors.As(err, &noTLS):
 		return engine.Misconfiguredf("the server does not speak TLS on this port (%v)", err)
 	case errors.As(err, &alert) && strings.Contains(err.Error(), "certificate"):
-		return engine.Misconfiguredf("the server refuses the client's certificate, or wants one; the URL's parameters are cert and key (%v)", err)
+		return engine.Misconfiguredf(
+			"the server refuses the client's certificate, or wants one; the URL's parameters are cert and key (%v)", err)
 	}
 	return err
 }

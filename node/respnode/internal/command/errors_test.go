@@ -22,10 +22,12 @@ func TestDescribe(t *testing.T) {
 		{"the", "WRONGPASS of ann", "the user or the password is wrong (WRONGPASS of ann)", true},
 		{"a", "WRONGPASS of ann", "the user or the password is wrong", true},
 		{"hunter22", "REFUSED AUTH ann hunter22", "the server refused a command; what it says has the password in it", false},
-		{"hunter22", "ERR unknown command `X`, with args beginning with: `hunter22`", "the server does not have a command that a node needs", true},
+		{"hunter22", "ERR unknown command `X`, with args beginning with: `hunter22`",
+			"the server does not have a command that a node needs", true},
 		{"hunter22", "REFUSED", "REFUSED", false},
 		// Servers cut what they repeat, and a token is long.
-		{"hunter22-and-more", "ERR unknown command `X`, with args beginning with: `hunter22-a", "the server does not have a command that a node needs", true},
+		{"hunter22-and-more", "ERR unknown command `X`, with args beginning with: `hunter22-a",
+			"the server does not have a command that a node needs", true},
 		{"hunter22-and-more", "REFUSED hunter2", "REFUSED hunter2", false},
 		{"", "REFUSED", "REFUSED", false},
 	} {

@@ -25,7 +25,8 @@ type Looked struct {
 
 // settings are those that matter for locks.
 var settings = []string{
-	"appendonly", "appendfsync", "no-appendfsync-on-rewrite", "aof-load-truncated", "save", "maxmemory", "maxmemory-policy", "maxclients",
+	"appendonly", "appendfsync", "no-appendfsync-on-rewrite", "aof-load-truncated", "save", "maxmemory",
+	"maxmemory-policy", "maxclients",
 	"timeout", "client-output-buffer-limit", "repl-backlog-ttl", "min-replicas-to-write",
 }
 
@@ -35,7 +36,8 @@ func (k *Keys) Look() []resp.Command {
 	return []resp.Command{
 		resp.Command{"INFO"},
 		resp.Command{"INFO", "commandstats"},
-		resp.Command{"HMGET", k.registers, "admitted", "maxttl", "durable", "empty", formatField, "members", "noticed", "candidate"},
+		resp.Command{"HMGET", k.registers, "admitted", "maxttl", "durable", "empty", formatField, "members", "noticed",
+			"candidate"},
 	}
 }
 
@@ -89,7 +91,8 @@ func (l *Looked) AddCloser(replies []resp.Reply, err error) error {
 	if l.Settings, err = replies[1].AsStrMap(); err != nil {
 		l.Settings = nil
 	}
-	l.FsyncAlways = l.Settings["appendfsync"] == "always" && l.Settings["no-appendfsync-on-rewrite"] == "no" && l.Settings["aof-load-truncated"] == "no"
+	l.FsyncAlways = l.Settings["appendfsync"] == "always" && l.Settings["no-appendfsync-on-rewrite"] == "no" &&
+		l.Settings["aof-load-truncated"] == "no"
 	return nil
 }
 

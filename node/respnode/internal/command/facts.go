@@ -110,7 +110,8 @@ func (f Facts) check() error {
 	case f.role != "master":
 		return engine.Misconfiguredf("this is a replica: a node must be an independent primary")
 	case f.maxMemory > 0 && f.policy != "noeviction":
-		return quoteValue(engine.Misconfiguredf("the server could evict leases: set maxmemory-policy to noeviction"), f.policy)
+		return quoteValue(engine.Misconfiguredf("the server could evict leases: set maxmemory-policy to noeviction"),
+			f.policy)
 	}
 	return nil
 }

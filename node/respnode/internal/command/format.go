@@ -27,5 +27,7 @@ func checkFormat(text string) error {
 	if err == nil && found > format {
 		return engine.Misconfiguredf("the registers on this server have the format %d, and this program knows formats up to %d: a newer fenlock wrote them; upgrade this program", found, format)
 	}
-	return quoteValue(engine.Misconfiguredf("the registers on this server have a format that no fenlock wrote: set the field %q of their hash right", formatField), text)
+	return quoteValue(engine.Misconfiguredf(
+		"the registers on this server have a format that no fenlock wrote: set the field %q of their hash right",
+		formatField), text)
 }

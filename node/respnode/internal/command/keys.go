@@ -39,7 +39,8 @@ const tokenPrefix = "fenlock-token:"
 func GuardKey(key string) (string, error) {
 	for _, prefix := range [...]string{tokenPrefix, registersPrefix, queuePrefix, DefaultPrefix} {
 		if strings.HasPrefix(key, prefix) {
-			return "", engine.Invalidf("the key %.60q begins with %q, where fenlock keeps its own: a guard does not write there", key, prefix)
+			return "", engine.Invalidf("the key %.60q begins with %q, where fenlock keeps its own: a guard does not write there",
+				key, prefix)
 		}
 	}
 	return tokenPrefix + key, nil

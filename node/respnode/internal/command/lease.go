@@ -43,7 +43,8 @@ func ParseInspect(name string, replies []resp.Reply, marked func(mark string) bo
 // Scan reads a page of the keys that may be leases of names with a prefix: strings. The
 // server looks at 100 keys for it, or at most ten times as many empty places of its table.
 func (k *Keys) Scan(names string, cursor uint64) resp.Command {
-	return resp.Command{"SCAN", strconv.FormatUint(cursor, 10), "MATCH", escapeGlob(k.prefix+names) + "*", "COUNT", "100", "TYPE", "string"}
+	return resp.Command{"SCAN", strconv.FormatUint(cursor, 10), "MATCH", escapeGlob(k.prefix+names) + "*", "COUNT", "100",
+		"TYPE", "string"}
 }
 
 // PerListed is the number of commands of Listed.
@@ -259,7 +260,8 @@ func ParseWaiting(replies []resp.Reply) (first []node.Waiter, all int, err error
 	if err != nil {
 		return nil, 0, err
 	}
-	now := time.Duration(bound(clock[0], mostClock/1_000_000))*time.Second + time.Duration(bound(clock[1], 999_999))*time.Microsecond
+	now := time.Duration(bound(clock[0], mostClock/1_000_000))*time.Second + time.Duration(bound(clock[1],
+		999_999))*time.Microsecond
 	for _, p := range places {
 		at := node.Place{Waiter: p.Member, Stamp: int64(max(min(p.Score, 1<<53), 0))}
 		if rule.CheckPlace(at) == nil { // else another program wrote it

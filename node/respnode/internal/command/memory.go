@@ -43,7 +43,8 @@ func (k *Keys) Gather(candidate string) []resp.Command {
 		// candidate is gone, and admit.lua notices.
 		k.Candidate(candidate),
 		// The mark before the scripts: see admission.FactsOf.
-		resp.Command{"HMGET", k.registers, "candidate", "admitted", "maxttl", "durable", "empty", formatField, "members", "noticed"},
+		resp.Command{"HMGET", k.registers, "candidate", "admitted", "maxttl", "durable", "empty", formatField, "members",
+			"noticed"},
 		resp.Command{"INFO"},
 		resp.Command{"INFO", "commandstats"},
 		append(resp.Command{"SCRIPT", "EXISTS"}, shas...),
@@ -93,7 +94,8 @@ func ParseFacts(replies []resp.Reply, err error) (Facts, error) {
 	f.ScriptsLoaded, f.ScriptsReady = slices.Contains(loaded, 1), !slices.Contains(loaded, 0)
 	// Managed servers deny CONFIG. Then it cannot be known, and the safe answer is no.
 	if config, err := replies[5].AsStrMap(); err == nil {
-		f.FsyncAlways = config["appendfsync"] == "always" && config["no-appendfsync-on-rewrite"] == "no" && config["aof-load-truncated"] == "no"
+		f.FsyncAlways = config["appendfsync"] == "always" && config["no-appendfsync-on-rewrite"] == "no" &&
+			config["aof-load-truncated"] == "no"
 	}
 	f.Now, err = ParseClock(replies[6], nil)
 	return f, err
@@ -115,7 +117,8 @@ func (k *Keys) Admit(found Facts, own admit.Terms, empty []string, tokens map[in
 	if found.Durable() {
 		durable = "1"
 	}
-	args := []string{found.ReplID, found.Candidate, strconv.FormatInt(own.MaxTTL.Milliseconds(), 10), durable, strings.Join(empty, " "), cmp.Or(found.Terms.Members, own.Members), found.Marked}
+	args := []string{found.ReplID, found.Candidate, strconv.FormatInt(own.MaxTTL.Milliseconds(), 10), durable,
+		strings.Join(empty, " "), cmp.Or(found.Terms.Members, own.Members), found.Marked}
 	for _, stripe := range slices.Sorted(maps.Keys(tokens)) {
 		args = append(args, strconv.Itoa(stripe), tokens[stripe].String())
 	}
@@ -205,7 +208,8 @@ func (k *Keys) ParseRegisters(replies []resp.Reply, err error) (f Facts, tokens 
 		}
 		token, err := fence.Parse(value)
 		if err != nil || stripe < 0 || stripe >= node.Stripes {
-			return f, nil, quoteValue(fmt.Errorf("the registers' key %q holds a field that is not a register", k.registers), field)
+			return f, nil, quoteValue(fmt.Errorf("the registers' key %q holds a field that is not a register", k.registers),
+				field)
 		}
 		tokens[stripe] = token
 	}

@@ -15,7 +15,9 @@ const NotifyPrefix = "fenlock-wake:"
 func DescribeSubscribe(err error) error {
 	reply, ok := resp.IsError(err)
 	if ok && strings.HasPrefix(reply.Error(), "NOPERM") {
-		return engine.Misconfiguredf("the server's ACL does not let this user be notified when a lock is free: it needs +subscribe and &%s* (%s)", NotifyPrefix, reply)
+		return engine.Misconfiguredf(
+			"the server's ACL does not let this user be notified when a lock is free: it needs +subscribe and &%s* (%s)",
+			NotifyPrefix, reply)
 	}
 	return err
 }

@@ -37,7 +37,8 @@ func (k *Keys) Operation(args []string, r *node.Request, replID string, last *La
 		args = append(args, string(r.Holder), k.milliseconds(r.TTL), stripe, token, replID, own)
 	case node.Release:
 		if r.Next != 0 {
-			return append(args, "EVALSHA", releaseScript.SHA(), "3", key, k.registers, queue, string(r.Holder), r.Place.Waiter, stamp, token, stripe)
+			return append(args, "EVALSHA", releaseScript.SHA(), "3", key, k.registers, queue, string(r.Holder), r.Place.Waiter,
+				stamp, token, stripe)
 		}
 		args = append(args, "EVALSHA", releaseScript.SHA(), "2", key, queue, string(r.Holder))
 	default:

@@ -8,7 +8,8 @@ import (
 // The commands that a client of a server sends, itself or in its scripts, in the words of
 // an access control list.
 var (
-	looks = []string{"+info", "+multi", "+exec", "+getrange", "+pttl", "+hmget", "+hgetall", "+scan", "+zcard", "+zrange", "+time"}
+	looks = []string{"+info", "+multi", "+exec", "+getrange", "+pttl", "+hmget", "+hgetall", "+scan", "+zcard", "+zrange",
+		"+time"}
 	locks = []string{
 		"+config|get", "+script|exists", "+script|load", "+eval", "+evalsha",
 		"+get", "+set", "+del", "+pexpire", "+hget", "+hset", "+hsetnx", "+hdel",

@@ -41,7 +41,9 @@ func Parse(r *node.Request, message resp.Reply, err error) (answer node.Answer, 
 		return answer, false, err
 	}
 	if limit, ok := strings.CutPrefix(text, "maxttl "); ok {
-		return answer, false, quoteValue(engine.Misconfiguredf("the group's longest lease is recorded, and a longer one was asked for: all clients must agree on MaxTTL"), limit+" ms")
+		return answer, false, quoteValue(engine.Misconfiguredf(
+			"the group's longest lease is recorded, and a longer one was asked for: all clients must agree on MaxTTL"),
+			limit+" ms")
 	}
 	switch text {
 	case "rejoining":

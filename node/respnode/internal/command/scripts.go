@@ -32,7 +32,8 @@ func (s *Script) SHA() string { _, sha := s.made(); return sha }
 func newScript(name string, with ...*Script) *Script {
 	return &Script{Name: name, made: sync.OnceValues(func() (text, sha string) {
 		text = textOf(name)
-		for _, common := range []string{"grant", "release", "renew", "admitted", "register", "promise", "queue", "shared", "call"} {
+		for _, common := range []string{"grant", "release", "renew", "admitted", "register", "promise", "queue", "shared",
+			"call"} {
 			text = strings.ReplaceAll(text, "--@"+common+"\n", textOf(common))
 		}
 		for _, s := range with {
@@ -71,5 +72,6 @@ var (
 
 	// Operations are the scripts that only admission loads, in this order: who can
 	// acquire a lease can release it.
-	Operations = []*Script{releaseScript, releasesScript, extendsScript, extendScript, extendSharedScript, forceScript, confirmScript, acquiresScript, acquireScript, acquireSharedScript}
+	Operations = []*Script{releaseScript, releasesScript, extendsScript, extendScript, extendSharedScript, forceScript,
+		confirmScript, acquiresScript, acquireScript, acquireSharedScript}
 )

@@ -36,7 +36,8 @@ func TestValueOfSeveral(t *testing.T) {
 	if h, origin, token := splitValue(value, maxHolder); string(h) != value || origin != 0 || token != 0 {
 		t.Errorf("it has the origin %d and the token %d", origin, token)
 	}
-	for value, want := range map[string]bool{value: true, "shared:7": false, "shared:": false, "shared": false, "x\nshared:7": false} {
+	for value, want := range map[string]bool{value: true, "shared:7": false, "shared:": false, "shared": false,
+		"x\nshared:7": false} {
 		if ours(value) != want {
 			t.Errorf("%q: %v", value, !want)
 		}
@@ -49,7 +50,8 @@ func TestCommandsOfThoseWhoShare(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := node.Request{Name: "a", Holder: holder, TTL: time.Second, Token: 5, OwnToken: 6, Place: node.Place{Waiter: "w", Stamp: 9}}
+	r := node.Request{Name: "a", Holder: holder, TTL: time.Second, Token: 5, OwnToken: 6,
+		Place: node.Place{Waiter: "w", Stamp: 9}}
 	stripe := fmt.Sprint(node.Stripe("a"))
 	const lease, registers, queue = "fenlock:a", "fenlock-registers:fenlock:", "fenlock-line:fenlock:a"
 	for _, c := range []struct {
@@ -57,10 +59,13 @@ func TestCommandsOfThoseWhoShare(t *testing.T) {
 		shared bool
 		want   []string
 	}{
-		{node.Acquire, false, []string{acquireScript.SHA(), "3", lease, registers, queue, holder, "1000", stripe, "5", "id", "w", "9"}},
-		{node.Acquire, true, []string{acquireSharedScript.SHA(), "3", lease, registers, queue, holder, "1000", stripe, "5", "id", "w", "9"}},
+		{node.Acquire, false, []string{acquireScript.SHA(), "3", lease, registers, queue, holder, "1000", stripe, "5", "id",
+			"w", "9"}},
+		{node.Acquire, true, []string{acquireSharedScript.SHA(), "3", lease, registers, queue, holder, "1000", stripe, "5",
+			"id", "w", "9"}},
 		{node.Extend, false, []string{extendScript.SHA(), "2", lease, registers, holder, "1000", stripe, "5", "id", "6"}},
-		{node.Extend, true, []string{extendSharedScript.SHA(), "3", lease, registers, queue, holder, "1000", stripe, "5", "id", "6"}},
+		{node.Extend, true, []string{extendSharedScript.SHA(), "3", lease, registers, queue, holder, "1000", stripe, "5",
+			"id", "6"}},
 		{node.Confirm, true, []string{confirmScript.SHA(), "2", lease, registers, holder, stripe, "5", "id"}},
 		{node.Release, true, []string{releaseScript.SHA(), "2", lease, queue, holder, "w", "9"}},
 	} {

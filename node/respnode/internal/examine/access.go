@@ -19,7 +19,8 @@ func (s Server) reached() (found []node.Finding) {
 		if s.Reached.Password {
 			what = "the password can be read"
 		}
-		found = append(found, node.Found("plain-text", severity, "The connection goes through %s without TLS: on the way %s.", where, what).
+		found = append(found, node.Found("plain-text", severity, "The connection goes through %s without TLS: on the way %s.",
+			where, what).
 			Do("Use valkeys:// (docs/valkey.md), unless the network itself is encrypted."))
 	}
 	open := !s.Reached.Password
@@ -27,7 +28,8 @@ func (s Server) reached() (found []node.Finding) {
 		open = true
 	}
 	if open && !loopback {
-		found = append(found, node.Found("no-password", node.Warning, "The server asks for no password: any program that reaches it can release and fake locks.").
+		found = append(found, node.Found("no-password", node.Warning,
+			"The server asks for no password: any program that reaches it can release and fake locks.").
 			Do("Give it a user with a password for the locks, turn off the default user, and put the password into FENLOCK_NODES (docs/valkey.md)."))
 	}
 	return found
@@ -37,7 +39,8 @@ func (s Server) reached() (found []node.Finding) {
 func (s Server) permissions() (found []node.Finding) {
 	p, user := s.Allowed, s.Reached.User
 	if len(p.Disabled) > 0 {
-		found = append(found, node.Found("disabled-command", node.Error, "The server does not have %s, which a node needs: disabled or renamed.", strings.Join(p.Disabled, ", ")).
+		found = append(found, node.Found("disabled-command", node.Error,
+			"The server does not have %s, which a node needs: disabled or renamed.", strings.Join(p.Disabled, ", ")).
 			Do("Remove the lines rename-command for them from the server's configuration, and restart it. A managed server may not allow that: take another one."))
 	}
 	missing := p.Missing
@@ -52,7 +55,8 @@ func (s Server) permissions() (found []node.Finding) {
 		found = append(found, node.Found("permissions", node.Error, "The user %q may not do all that a node needs.", user).
 			Do("ACL SETUSER %s %s, and save it (fenlock acl prints the whole line).", user, strings.Join(missing, " ")))
 	case s.CannotTell != nil:
-		found = append(found, node.Found("permissions-unknown", node.Note, "Whether the user %q may do all that a node needs cannot be told: %v.", user, s.CannotTell).
+		found = append(found, node.Found("permissions-unknown", node.Note,
+			"Whether the user %q may do all that a node needs cannot be told: %v.", user, s.CannotTell).
 			Do("Allow it what fenlock acl prints."))
 	case p.OnlyLooks:
 		found = append(found, node.Found("permissions-unknown", node.Note, "The user %q may look and take no lock. Whether the user of those who do may do all that they need cannot be told from here.", user))
@@ -71,7 +75,8 @@ func (s Server) account() (found []node.Finding) {
 			s.Reached.User, a.Commands, a.Keys).
 			Do("Make a user for the locks (fenlock acl)."))
 	}
-	if d := s.Close.Default; d != nil && s.AOF && (!strings.HasPrefix(d.Commands, "+@all") || strings.Contains(d.Commands, " -") || d.Keys != "~*") {
+	if d := s.Close.Default; d != nil && s.AOF &&
+		(!strings.HasPrefix(d.Commands, "+@all") || strings.Contains(d.Commands, " -") || d.Keys != "~*") {
 		found = append(found, node.Found("replay", node.Warning, "The server reads its append-only file as the default user, which may not do all (%.60q on the keys %.60q): in a restart it leaves out what that user may not do, without a word.",
 			d.Commands, d.Keys).
 			Do("ACL SETUSER default off ~* &* +@all, and save it: no client can log in as it then (docs/valkey.md, “Files that are read in part”)."))

@@ -12,11 +12,15 @@ import (
 func (s Server) registers() (found []node.Finding) {
 	key, damage := s.Key, s.Close.Damage
 	if len(damage.Bad) > 0 {
-		found = append(found, node.Found("registers", node.Error, "The registers (the hash %s) have fields that are no numbers (%s): names of these stripes cannot be locked here.", key, stripes(damage.Bad)).
+		found = append(found, node.Found("registers", node.Error,
+			"The registers (the hash %s) have fields that are no numbers (%s): names of these stripes cannot be locked here.",
+			key, stripes(damage.Bad)).
 			Do("Another program wrote there. Set them to the largest value that the other servers have for them, or end this server, empty it and let it be rebuilt (docs/operations.md)."))
 	}
 	if len(damage.Large) > 0 {
-		found = append(found, node.Found("registers-large", node.Error, "The registers (the hash %s) have numbers that no fenlock writes (%s). Clients do not believe them.", key, stripes(damage.Large)).
+		found = append(found, node.Found("registers-large", node.Error,
+			"The registers (the hash %s) have numbers that no fenlock writes (%s). Clients do not believe them.", key,
+			stripes(damage.Large)).
 			Do("Another program wrote there. Set them to the largest value that the other servers have for them."))
 	}
 	return found
@@ -34,7 +38,8 @@ func (s Server) entries() (found []node.Finding) {
 		}
 	}
 	if endless != nil {
-		found = append(found, node.Found("endless-key", node.Error, "Keys with the prefix of locks have no time to live (%s): on this server these locks are never free.", few(endless)).
+		found = append(found, node.Found("endless-key", node.Error,
+			"Keys with the prefix of locks have no time to live (%s): on this server these locks are never free.", few(endless)).
 			Do("Another program wrote them, or they were written by hand: DEL them if they are not needed, or give the locks another --prefix at all clients."))
 	}
 	if stray != nil {

@@ -43,9 +43,12 @@ var refusals = []struct {
 	{"protected-mode", []string{"DENIED"},
 		"Give the server a user with a password, and an address to listen at (bind): without either it answers to its own machine only."},
 	{"permissions", []string{"NOPERM"}, "Allow the user what fenlock acl prints: ACL SETUSER, and save it."},
-	{"loading", []string{"LOADING"}, "Wait. With a large file that belongs to something else, give the locks a server of their own."},
-	{"busy", []string{"BUSY", "UNKILLABLE"}, "Find out whose script it is (its log, SLOWLOG GET), and end it: SCRIPT KILL."},
-	{"replica", []string{"MASTERDOWN"}, "Name the primary instead, or make this a server of its own: REPLICAOF NO ONE, after which it is out for MaxTTL."},
+	{"loading", []string{"LOADING"},
+		"Wait. With a large file that belongs to something else, give the locks a server of their own."},
+	{"busy", []string{"BUSY", "UNKILLABLE"},
+		"Find out whose script it is (its log, SLOWLOG GET), and end it: SCRIPT KILL."},
+	{"replica", []string{"MASTERDOWN"},
+		"Name the primary instead, or make this a server of its own: REPLICAOF NO ONE, after which it is out for MaxTTL."},
 }
 
 // Failure says what it means that nothing could be read of a server, and what to do. Fit is
@@ -73,18 +76,22 @@ func Failure(err, fit error) node.Finding {
 	var name *net.DNSError
 	switch {
 	case errors.As(err, &silence) && silence.Connected:
-		return found("hangs", sentence[:len(sentence)-1]+": its process is stopped or busy with something long, or its machine is.",
+		return found("hangs", sentence[:len(sentence)-1]+
+			": its process is stopped or busy with something long, or its machine is.",
 			"On its machine, look at the process: ps -o pid,stat,cmd -C valkey-server,redis-server. State T is stopped (kill -CONT), D waits for the disk; otherwise SLOWLOG GET. If nothing helps, restart it.")
 	case errors.As(err, &silence):
-		return found("unreachable", sentence, "Is its machine up, and the address right? If so, a firewall on the way drops the packets.")
+		return found("unreachable", sentence,
+			"Is its machine up, and the address right? If so, a firewall on the way drops the packets.")
 	case errors.As(err, &name):
 		return found("address", sentence, "Correct the host in this node's URL, or the name service.")
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return found("down", "Nothing listens at this address ("+text+").", "Start the server. If it runs, compare its port and bind with this node's URL.")
+		return found("down", "Nothing listens at this address ("+text+").",
+			"Start the server. If it runs, compare its port and bind with this node's URL.")
 	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
 		return found("unreachable", sentence, "Is its machine up? Look at the route to it.")
 	case errors.Is(err, os.ErrNotExist):
-		return found("down", "There is no such socket ("+text+").", "Start the server, or compare its unixsocket with this node's URL.")
+		return found("down", "There is no such socket ("+text+").",
+			"Start the server, or compare its unixsocket with this node's URL.")
 	case errors.Is(err, os.ErrPermission):
 		return found("socket", sentence, "Let this user write to the socket: unixsocketperm, and the folder's permissions.")
 	case severity == node.Error:

@@ -30,7 +30,8 @@ func TestFailure(t *testing.T) {
 		severity node.Severity
 		says     string
 	}{
-		{said("WRONGPASS invalid username-password pair or user is disabled."), "password", node.Error, "The user or the password is wrong"},
+		{said("WRONGPASS invalid username-password pair or user is disabled."), "password", node.Error,
+			"The user or the password is wrong"},
 		{said("NOAUTH Authentication required."), "password", node.Error, "ACL SETUSER"},
 		{said("ERR invalid password"), "password", node.Error, "%40"},
 		{said("DENIED Redis is running in protected mode"), "protected-mode", node.Error, "bind"},
@@ -46,7 +47,8 @@ func TestFailure(t *testing.T) {
 		{&net.OpError{Err: os.NewSyscallError("connect", syscall.EHOSTUNREACH)}, "unreachable", node.Warning, "route"},
 		{&net.OpError{Err: os.NewSyscallError("connect", syscall.ENOENT)}, "down", node.Warning, "unixsocket"},
 		{&net.OpError{Err: os.NewSyscallError("connect", syscall.EACCES)}, "socket", node.Warning, "unixsocketperm"},
-		{engine.Misconfiguredf("the server wants TLS: the URL's scheme is valkeys:// or rediss://"), "misconfigured", node.Error, "The server wants TLS"},
+		{engine.Misconfiguredf("the server wants TLS: the URL's scheme is valkeys:// or rediss://"), "misconfigured",
+			node.Error, "The server wants TLS"},
 		{io.EOF, "fails", node.Warning, "EOF"},
 	} {
 		f := Failure(c.err, command.Errors{Name: "n"}.Describe(c.err))

@@ -39,18 +39,23 @@ var holes = []hole{
 	// Release notes of Valkey 8.0.10 and the others, and of Redis 7.4.10 and the others
 	// of 2026-07-24, which have no number for it.
 	{ids: "CVE-2026-63639", what: "a user who may use RESTORE may run programs on it",
-		mended: map[string]string{productValkey: "7.2.14 8.0.10 8.1.9 9.0.5 9.1.1", productRedis: "7.2.15 7.4.10 8.2.8 8.4.5 8.6.5 8.8.1"}},
+		mended: map[string]string{productValkey: "7.2.14 8.0.10 8.1.9 9.0.5 9.1.1",
+			productRedis: "7.2.15 7.4.10 8.2.8 8.4.5 8.6.5 8.8.1"}},
 	// Release notes of Valkey 7.2.13, 8.0.8 (withdrawn, so 8.0.9), 8.1.7, 9.0.4 and of Redis
 	// 7.4.9, 8.2.6, 8.4.3, 8.6.3 (2026-05-05). In the series 7.2 of Redis it is mended in
 	// the next release that is known to have it.
-	{ids: "CVE-2026-23479, CVE-2026-25243, CVE-2026-23631", what: "a user who may send scripts, blocking commands or RESTORE may run programs on it",
-		mended: map[string]string{productValkey: "7.2.13 8.0.9 8.1.7 9.0.4 9.1.0", productRedis: "7.2.15 7.4.9 8.2.6 8.4.3 8.6.3 8.8.0"}},
+	{ids: "CVE-2026-23479, CVE-2026-25243, CVE-2026-23631",
+		what: "a user who may send scripts, blocking commands or RESTORE may run programs on it",
+		mended: map[string]string{productValkey: "7.2.13 8.0.9 8.1.7 9.0.4 9.1.0",
+			productRedis: "7.2.15 7.4.9 8.2.6 8.4.3 8.6.3 8.8.0"}},
 	// Release notes of Valkey 7.2.11, 8.0.6, 8.1.4 and of Redis 7.2.11, 7.4.6, 8.0.4,
 	// 8.2.2 (2025-10-03).
-	{ids: "CVE-2025-49844, CVE-2025-46817", what: "a user who may send scripts, as every user of a node may, may run programs on it",
+	{ids: "CVE-2025-49844, CVE-2025-46817",
+		what:   "a user who may send scripts, as every user of a node may, may run programs on it",
 		mended: map[string]string{productValkey: "7.2.11 8.0.6 8.1.4 9.0.0", productRedis: "7.2.11 7.4.6 8.0.4 8.2.2"}},
 	// Release notes of Valkey 7.2.10, 8.0.4, 8.1.3 and of Redis 7.2.10, 7.4.5, 8.0.3 (2025-07).
-	{ids: "CVE-2025-32023, CVE-2025-48367", what: "a user who may use PFADD may run programs on it, and any program that reaches it may keep others out",
+	{ids: "CVE-2025-32023, CVE-2025-48367",
+		what:   "a user who may use PFADD may run programs on it, and any program that reaches it may keep others out",
 		mended: map[string]string{productValkey: "7.2.10 8.0.4 8.1.3 9.0.0", productRedis: "7.2.10 7.4.5 8.0.3"}},
 	// Release notes of Valkey 7.2.9, 8.0.3, 8.1.1 and of Redis 7.2.8, 7.4.3 (2025-04-23).
 	{ids: "CVE-2025-21605", what: "any program that reaches it, without a password, may use up its memory",

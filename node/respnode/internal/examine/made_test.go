@@ -35,8 +35,10 @@ func healthy() made {
 		registers: [8]string{"4567def", "30000", "0", "", format, "a:1 b:1 c:1", "", "c"},
 		loaded:    true,
 		settings: map[string]string{
-			"appendfsync": "everysec", "no-appendfsync-on-rewrite": "no", "aof-load-truncated": "no", "timeout": "0", "repl-backlog-ttl": "3600", "min-replicas-to-write": "0",
-			"maxmemory": "0", "maxmemory-policy": "noeviction", "client-output-buffer-limit": "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60",
+			"appendfsync": "everysec", "no-appendfsync-on-rewrite": "no", "aof-load-truncated": "no", "timeout": "0",
+			"repl-backlog-ttl": "3600", "min-replicas-to-write": "0",
+			"maxmemory": "0", "maxmemory-policy": "noeviction",
+			"client-output-buffer-limit": "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60",
 		},
 		reached: Reached{Address: "127.0.0.1", User: "default"},
 		maxTTL:  30 * time.Second,
@@ -81,7 +83,8 @@ func (m made) server(t testing.TB) Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Server{Looked: looked, Reached: m.reached, MaxTTL: m.maxTTL, Now: now, Allowed: m.permit, CannotTell: m.unknown, Close: m.close}
+	return Server{Looked: looked, Reached: m.reached, MaxTTL: m.maxTTL, Now: now, Allowed: m.permit, CannotTell: m.unknown,
+		Close: m.close}
 }
 
 func bulk(s string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(s), s) }
@@ -114,7 +117,9 @@ func checks(found []node.Finding) (names []string) {
 func sentence(t testing.TB, f node.Finding) {
 	t.Helper()
 	for _, text := range []string{f.Reason, f.Advice} {
-		if text != "" && (!strings.HasSuffix(text, ".") || strings.Contains(text, "%!") || strings.ToUpper(text[:1]) != text[:1] && !strings.HasPrefix(text, "appendfsync") && !strings.HasPrefix(text, "chmod")) {
+		if text != "" && (!strings.HasSuffix(text, ".") || strings.Contains(text, "%!") ||
+			strings.ToUpper(text[:1]) != text[:1] && !strings.HasPrefix(text, "appendfsync") &&
+				!strings.HasPrefix(text, "chmod")) {
 			t.Errorf("%s: %q is no sentence", f.Check, text)
 		}
 	}

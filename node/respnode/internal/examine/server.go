@@ -40,7 +40,8 @@ func (s Server) Unusable() error {
 	case s.Refused != nil:
 		return s.Refused
 	case len(p.Disabled) > 0:
-		return engine.Misconfiguredf("the server does not have a command that a node needs: %s", strings.Join(p.Disabled, ", "))
+		return engine.Misconfiguredf("the server does not have a command that a node needs: %s",
+			strings.Join(p.Disabled, ", "))
 	case len(p.Missing) > 0:
 		return engine.Misconfiguredf("the server's ACL denies this user what a node needs: %s", strings.Join(p.Missing, " "))
 	case s.Unreadable != nil:
@@ -87,7 +88,8 @@ func (s Server) setting(name string) (value string, known bool) {
 	if value, known = s.Settings[name]; known {
 		return value, true
 	}
-	field := map[string]string{"maxmemory": "maxmemory", "maxmemory-policy": "maxmemory_policy", "maxclients": "maxclients"}[name]
+	field := map[string]string{"maxmemory": "maxmemory", "maxmemory-policy": "maxmemory_policy",
+		"maxclients": "maxclients"}[name]
 	value, known = s.Info[field]
 	return value, known
 }

@@ -35,24 +35,31 @@ func (s Server) unfit() (found []node.Finding) {
 		return append(found, node.Found("sentinel", node.Error, "This is a sentinel, which holds no data.").
 			Do("Name the servers themselves instead of the sentinels: three or five that do not communicate."))
 	case "cluster":
-		found = append(found, node.Found("cluster", node.Error, "The server runs in cluster mode, where another server takes over without the newest locks.").
+		found = append(found, node.Found("cluster", node.Error,
+			"The server runs in cluster mode, where another server takes over without the newest locks.").
 			Do("Use a server with cluster-enabled no."))
 	case "replica":
-		found = append(found, node.Found("replica", node.Error, "The server is a replica of %.80q: what is locked there may be unknown here.", s.Info["master_host"]+":"+s.Info["master_port"]).
+		found = append(found, node.Found("replica", node.Error,
+			"The server is a replica of %.80q: what is locked there may be unknown here.",
+			s.Info["master_host"]+":"+s.Info["master_port"]).
 			Do("Name the primary instead. If this is to be a server of its own: REPLICAOF NO ONE, after which it is out for MaxTTL."))
 	}
 	if v, ok := parseVersion(s.Info["redis_version"]); ok && v[0] < 7 {
-		found = append(found, node.Found("version", node.Error, "This is Redis %.40s: before version 7 a restart cannot be told.", s.Info["redis_version"]).
+		found = append(found, node.Found("version", node.Error,
+			"This is Redis %.40s: before version 7 a restart cannot be told.", s.Info["redis_version"]).
 			Do("Upgrade it to Redis 7.2 or later, or to Valkey."))
 	}
 	policy, _ := s.setting("maxmemory-policy")
 	limit, _ := s.setting("maxmemory")
 	if most := number(limit); most > 0 && policy != "noeviction" {
-		found = append(found, node.Found("eviction", node.Error, "With maxmemory %s and the policy %.40s the server may evict leases that are held: clients refuse it.", bytes(most), policy).
+		found = append(found, node.Found("eviction", node.Error,
+			"With maxmemory %s and the policy %.40s the server may evict leases that are held: clients refuse it.", bytes(most),
+			policy).
 			Do("CONFIG SET maxmemory-policy noeviction, and write it into the server's configuration too."))
 	}
 	if s.Info["loading"] == "1" {
-		found = append(found, node.Found("loading", node.Warning, "The server is loading its data, and answers nothing else before it is done.").
+		found = append(found, node.Found("loading", node.Warning,
+			"The server is loading its data, and answers nothing else before it is done.").
 			Do("Wait. With a large file that belongs to something else, give the locks a server of their own."))
 	}
 	return found
@@ -69,10 +76,13 @@ func (s Server) memory() []node.Finding {
 	case limit == 0 || used < limit/10*9:
 		return nil
 	case used >= limit && of == "maxmemory":
-		return []node.Finding{node.Found("memory", node.Error, "The server has no memory left: it uses %s, and maxmemory is %s. It refuses to lease anything.", bytes(used), bytes(limit)).
+		return []node.Finding{node.Found("memory", node.Error,
+			"The server has no memory left: it uses %s, and maxmemory is %s. It refuses to lease anything.", bytes(used),
+			bytes(limit)).
 			Do("Remove what does not belong there, or raise it: CONFIG SET maxmemory.")}
 	}
-	return []node.Finding{node.Found("memory", node.Warning, "The server uses %s, and %s is %s. When it is used up, no lock can be taken there.", bytes(used), of, bytes(limit)).
+	return []node.Finding{node.Found("memory", node.Warning,
+		"The server uses %s, and %s is %s. When it is used up, no lock can be taken there.", bytes(used), of, bytes(limit)).
 		Do("Remove what does not belong there, or give it more memory.")}
 }
 
@@ -86,7 +96,8 @@ func (s Server) disk() (found []node.Finding) {
 		failed = "to save its data"
 	}
 	if failed != "" {
-		found = append(found, node.Found("disk", node.Error, "The server has failed %s, and refuses all writes until it can (unless it is told not to).", failed).
+		found = append(found, node.Found("disk", node.Error,
+			"The server has failed %s, and refuses all writes until it can (unless it is told not to).", failed).
 			Do("Look at its log, at the room on its disk, and at who may write in its folder."))
 	}
 	return found
@@ -161,7 +172,9 @@ const (
 // connections finds what would cut clients off.
 func (s Server) connections() (found []node.Finding) {
 	if text, known := s.setting("timeout"); known && number(text) > 0 && number(text) < leastTimeout {
-		found = append(found, node.Found("idle-timeout", node.Warning, "The server closes connections that are idle for %d s (timeout), about as often as clients say that they live.", number(text)).
+		found = append(found, node.Found("idle-timeout", node.Warning,
+			"The server closes connections that are idle for %d s (timeout), about as often as clients say that they live.",
+			number(text)).
 			Do("CONFIG SET timeout 0, or 60."))
 	}
 	if limit, hard := pubsubLimit(s.Settings["client-output-buffer-limit"]); hard > 0 && hard < leastBuffer {
@@ -169,7 +182,8 @@ func (s Server) connections() (found []node.Finding) {
 			Do("Leave it at its default: CONFIG SET client-output-buffer-limit \"pubsub 32mb 8mb 60\"."))
 	}
 	if most, now := number(s.Info["maxclients"]), number(s.Info["connected_clients"]); most > 0 && now >= most/10*9 {
-		found = append(found, node.Found("clients", node.Warning, "The server has %d clients and takes %d at most. More clients are refused.", now, most).
+		found = append(found, node.Found("clients", node.Warning,
+			"The server has %d clients and takes %d at most. More clients are refused.", now, most).
 			Do("Look for programs that do not close their connections (CLIENT LIST), or raise maxclients."))
 	}
 	return found

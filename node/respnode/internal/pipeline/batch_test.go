@@ -29,8 +29,10 @@ func TestBatchesKeepTheOrderOfEachName(t *testing.T) {
 		names := 1 + random.IntN(100)
 		inOrder := map[string][]string{}
 		for i := range batch {
-			r := node.Request{Op: []node.Op{node.Acquire, node.Acquire, node.Release, node.Release, node.Extend, node.Confirm}[random.IntN(6)],
-				Name: fmt.Sprint(random.IntN(names)), Holder: node.Holder(fmt.Sprint("holder ", i)), Shared: random.IntN(9) == 0, Next: fence.Token(random.IntN(2))}
+			r := node.Request{Op: []node.Op{node.Acquire, node.Acquire, node.Release, node.Release, node.Extend,
+				node.Confirm}[random.IntN(6)],
+				Name: fmt.Sprint(random.IntN(names)), Holder: node.Holder(fmt.Sprint("holder ", i)), Shared: random.IntN(9) == 0,
+				Next: fence.Token(random.IntN(2))}
 			if random.IntN(9) == 0 {
 				r.Place = node.Place{Waiter: "w"}
 			}

@@ -17,8 +17,9 @@ import (
 // of "-" leaves the field out.
 func Info(change ...string) string {
 	fields := map[string]string{
-		"redis_version": "7.2.4", "server_mode": "standalone", "run_id": "0123abc", "master_replid": "4567def", "uptime_in_seconds": "90",
-		"maxmemory": "0", "maxmemory_policy": "noeviction", "aof_enabled": "0",
+		"redis_version": "7.2.4", "server_mode": "standalone", "run_id": "0123abc", "master_replid": "4567def",
+		"uptime_in_seconds": "90",
+		"maxmemory":         "0", "maxmemory_policy": "noeviction", "aof_enabled": "0",
 		"role": "master", "second_repl_offset": "-1", "cluster_enabled": "0",
 	}
 	for i := 0; i < len(change); i += 2 {
@@ -87,13 +88,15 @@ func CheckAnswer(t testing.TB, input []byte, a node.Answer, notAdmitted bool, er
 	if err != nil || notAdmitted {
 		return
 	}
-	if a.Status != node.Granted && a.Status != node.Held && a.Status != node.Outrun && a.Status != node.Lost && a.Status != node.Rejoining {
+	if a.Status != node.Granted && a.Status != node.Held && a.Status != node.Outrun && a.Status != node.Lost &&
+		a.Status != node.Rejoining {
 		t.Errorf("%q: %+v has no status", input, a)
 	}
 	if a.Register > fence.MaxToken || a.Register != 0 && a.Status != node.Granted && a.Status != node.Outrun {
 		t.Errorf("%q: %+v has no register that could be", input, a)
 	}
-	if a.Remaining < 0 || a.Remaining > 365*24*time.Hour || a.Ahead < 0 || a.Ahead > 10_000 || a.Clock < 0 || a.Clock > 1<<52*time.Microsecond {
+	if a.Remaining < 0 || a.Remaining > 365*24*time.Hour || a.Ahead < 0 || a.Ahead > 10_000 || a.Clock < 0 ||
+		a.Clock > 1<<52*time.Microsecond {
 		t.Errorf("%q: %+v cannot be computed with", input, a)
 	}
 	if strings.Contains(a.HeldBy, "0123456789abcdef") {

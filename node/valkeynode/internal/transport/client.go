@@ -31,7 +31,8 @@ var errNotYet = errors.New("not connected yet")
 // newClient sets the client library up as one pipelined connection, without
 // retries: a request that is sent twice could be executed twice. Each new
 // connection goes through watch, and none is made when life has ended.
-func newClient(s *Server, secrets *resp.Secrets, life context.Context, watch func(*framed) net.Conn) (valkey.Client, error) {
+func newClient(s *Server, secrets *resp.Secrets, life context.Context, watch func(*framed) net.Conn) (valkey.Client,
+	error) {
 	opt := s.Option
 	network := "tcp"
 	if strings.HasPrefix(opt.InitAddress[0], "/") {
@@ -48,7 +49,10 @@ func newClient(s *Server, secrets *resp.Secrets, life context.Context, watch fun
 	var newest atomic.Pointer[valkey.AuthCredentials]
 	if s.Credentials != nil {
 		// They were asked for before the server was dialled: here is no context.
-		opt.AuthCredentialsFn = func(valkey.AuthCredentialsContext) (valkey.AuthCredentials, error) { return *newest.Load(), nil }
+		opt.AuthCredentialsFn = func(valkey.AuthCredentialsContext) (valkey.AuthCredentials, error) {
+			return *newest.Load(),
+				nil
+		}
 	}
 	var opened atomic.Bool
 	opt.DialCtxFn = func(ctx context.Context, address string, dialer *net.Dialer, _ *tls.Config) (net.Conn, error) {

@@ -105,7 +105,8 @@ func (c *Conn) Up(dial uint64) bool { return dial == c.dials.Load() && c.lost() 
 func (c *Conn) Pooled() bool { return false }
 
 // Identify implements resp.Link.
-func (c *Conn) Identify(ctx context.Context, and resp.Command, accept func(info string, other resp.Reply, dial uint64) error) error {
+func (c *Conn) Identify(ctx context.Context, and resp.Command,
+	accept func(info string, other resp.Reply, dial uint64) error) error {
 	for {
 		lost := c.lost()
 		before := c.dials.Load()
@@ -198,7 +199,8 @@ func (c *Conn) Subscribe(ctx context.Context, channel string, confirmed func(), 
 		}
 	}
 	command := c.client.B().Subscribe().Channel(channel).Build()
-	return said(c.client.Receive(valkey.WithOnSubscriptionHook(ctx, hook), command, func(m valkey.PubSubMessage) { message(m.Message) }))
+	return said(c.client.Receive(valkey.WithOnSubscriptionHook(ctx, hook), command,
+		func(m valkey.PubSubMessage) { message(m.Message) }))
 }
 
 // enter takes a slot, or says why nothing can be sent.

@@ -87,7 +87,8 @@ func (d *diagnosis) explain(err error) error {
 }
 
 func noTLS(err error) error {
-	return engine.Misconfiguredf("the server does not speak TLS on this port: the URL's scheme is valkey:// or redis:// (%v)", err)
+	return engine.Misconfiguredf(
+		"the server does not speak TLS on this port: the URL's scheme is valkey:// or redis:// (%v)", err)
 }
 
 // plainly returns a network's error without the address, which is the node's name, and

@@ -15,7 +15,8 @@ import (
 // theirs are the fields of an option that a caller may set as it likes.
 var theirs = map[string]bool{
 	"InitAddress": true, "SelectDB": true, "TLSConfig": true, "DialCtxFn": true, "Dialer": true, "DisableTCPNoDelay": true,
-	"Username": true, "Password": true, "AuthCredentialsFn": true, "ClientName": true, "ClientSetInfo": true, "ClientNoEvict": true, "ClientNoTouch": true,
+	"Username": true, "Password": true, "AuthCredentialsFn": true, "ClientName": true, "ClientSetInfo": true,
+	"ClientNoEvict": true, "ClientNoTouch": true,
 }
 
 // reasons say why other fields must be left alone, or have the node's own value. A field
@@ -60,7 +61,9 @@ func FromOption(opt valkey.ClientOption, name string) (*Server, error) {
 		return nil, engine.Invalidf("valkey.ClientOption: leave %s alone: %s", field, why)
 	}
 	if len(opt.InitAddress) != 1 {
-		return nil, engine.Invalidf("valkey.ClientOption: InitAddress has %d addresses: a node is one server, and the others are nodes of their own", len(opt.InitAddress))
+		return nil, engine.Invalidf(
+			"valkey.ClientOption: InitAddress has %d addresses: a node is one server, and the others are nodes of their own",
+			len(opt.InitAddress))
 	}
 	s, scheme := &Server{Option: opt}, "valkey"
 	if opt.TLSConfig != nil {

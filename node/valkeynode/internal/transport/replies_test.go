@@ -58,7 +58,8 @@ func TestDamagedReplies(t *testing.T) {
 	const text, numbers, blobs = "+-,(", ":$!=*~%", "$!="
 	for _, good := range []string{
 		"+OK\r\n", "+PONG\r\n", "-ERR no\r\n", ",1.5\r\n", "(12345\r\n", ":12\r\n", "_\r\n", "#t\r\n", "#f\r\n",
-		"$3\r\nabc\r\n", "$0\r\n\r\n", "$-1\r\n", "!3\r\nERR\r\n", "=7\r\ntxt:abc\r\n", "*1\r\n:1\r\n", "*-1\r\n", "~1\r\n#t\r\n", "%1\r\n+a\r\n_\r\n",
+		"$3\r\nabc\r\n", "$0\r\n\r\n", "$-1\r\n", "!3\r\nERR\r\n", "=7\r\ntxt:abc\r\n", "*1\r\n:1\r\n", "*-1\r\n",
+		"~1\r\n#t\r\n", "%1\r\n+a\r\n_\r\n",
 	} {
 		kind, line := good[:1], good[:strings.Index(good, "\r\n")]
 		rest := good[len(line)+2:]
@@ -66,17 +67,20 @@ func TestDamagedReplies(t *testing.T) {
 			line + "\n" + rest, line + "\r" + rest, line + rest, line + "\r\r\n" + rest, line + "\n\r" + rest,
 			kind + "\n" + line[1:] + "\r\n" + rest, kind + "\r" + line[1:] + "\r\n" + rest, kind, kind + "\n",
 			strings.ReplaceAll(good, "\r\n", ""), strings.ReplaceAll(good, "\r\n", "\n"), strings.ReplaceAll(good, "\r\n", "\r"),
-			kind + ",", kind + "??", kind + kind + kind, "|1\r\n+a\r\n+b\r\n" + good, "." + line[1:] + "\r\n", ";" + line[1:] + "\r\n" + rest,
+			kind + ",", kind + "??", kind + kind + kind, "|1\r\n+a\r\n+b\r\n" + good, "." + line[1:] + "\r\n",
+			";" + line[1:] + "\r\n" + rest,
 		}
 		if !strings.Contains(text, kind) {
-			bad = append(bad, line+"x\r\n"+rest, line+",\r\n"+rest, line+" \r\n"+rest, kind+"?\r\n"+rest, kind+"?\r\n.\r\n", kind+"-\r\n"+rest,
+			bad = append(bad, line+"x\r\n"+rest, line+",\r\n"+rest, line+" \r\n"+rest, kind+"?\r\n"+rest, kind+"?\r\n.\r\n",
+				kind+"-\r\n"+rest,
 				kind+"x\r\n"+rest, kind+strings.Repeat("1", 30)+"\r\n"+rest)
 		}
 		if strings.Contains(numbers, kind) {
 			bad = append(bad, kind+"\r\n"+rest, kind+"+1\r\n"+rest, kind+"9223372036854775808\r\n"+rest)
 		}
 		if strings.Contains(numbers[1:], kind) {
-			bad = append(bad, kind+"-2\r\n"+rest, kind+"4611686018427387905\r\n"+rest, kind+"9223372036854775807\r\n"+rest, kind+"1000000000\r\n"+rest)
+			bad = append(bad, kind+"-2\r\n"+rest, kind+"4611686018427387905\r\n"+rest, kind+"9223372036854775807\r\n"+rest,
+				kind+"1000000000\r\n"+rest)
 		}
 		if strings.Contains(blobs, kind) && rest != "" {
 			n := len(rest) - 2

@@ -88,7 +88,8 @@ const (
 	long // its reply may be long
 )
 
-var verbs = map[string]verb{"HELLO": hello, "SUBSCRIBE": subscribe, "INFO": long, "HGETALL": long, "EXEC": long, "SCAN": long, "CONFIG": long, "ACL": long}
+var verbs = map[string]verb{"HELLO": hello, "SUBSCRIBE": subscribe, "INFO": long, "HGETALL": long, "EXEC": long,
+	"SCAN": long, "CONFIG": long, "ACL": long}
 
 // requestScan follows what the library writes: arrays of strings.
 type requestScan struct {

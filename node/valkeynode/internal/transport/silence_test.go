@@ -111,7 +111,8 @@ func TestSilence(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			after, ended := talk(t, c.server)
-			if c.ends == 0 && after < 24*time.Hour || c.ends > 0 && (after != c.ends || !errors.Is(ended, os.ErrDeadlineExceeded)) {
+			if c.ends == 0 && after < 24*time.Hour ||
+				c.ends > 0 && (after != c.ends || !errors.Is(ended, os.ErrDeadlineExceeded)) {
 				t.Errorf("ended after %v: %v; want %v", after, ended, c.ends)
 			}
 		})
@@ -134,7 +135,8 @@ func TestDeadlineOfTheLibrary(t *testing.T) {
 		}
 		f.SetDeadline(time.Time{})
 		f.Write([]byte("*1\r\n$4\r\nPING\r\n"))
-		if _, err := f.Read(make([]byte, 9)); !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(start) != 13100*time.Millisecond {
+		if _, err := f.Read(make([]byte, 9)); !errors.Is(err, os.ErrDeadlineExceeded) ||
+			time.Since(start) != 13100*time.Millisecond {
 			t.Errorf("%v after %v; want the end by silence", err, time.Since(start))
 		}
 	})

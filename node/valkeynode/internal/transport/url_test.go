@@ -23,10 +23,12 @@ func TestParseURL(t *testing.T) {
 		{raw: "valkey://[::1]:7000", name: "valkey://[::1]:7000", address: "[::1]:7000"},
 		{raw: "valkey://:pw@host", name: "valkey://host:6379", address: "host:6379", password: "pw"},
 		{raw: "valkey://ann:pw@host", name: "valkey://host:6379", address: "host:6379", user: "ann", password: "pw"},
-		{raw: "valkeys://ann:pw@host", name: "valkeys://host:6379", address: "host:6379", user: "ann", password: "pw", tls: true},
+		{raw: "valkeys://ann:pw@host", name: "valkeys://host:6379", address: "host:6379", user: "ann", password: "pw",
+			tls: true},
 		{raw: "rediss://host", name: "rediss://host:6379", address: "host:6379", tls: true},
 		{raw: "unix:///run/valkey.sock", name: "unix:///run/valkey.sock", address: "/run/valkey.sock"},
-		{raw: "unix://ann:pw@/run/valkey.sock?db=2", name: "unix:///run/valkey.sock/2", address: "/run/valkey.sock", user: "ann", password: "pw", db: 2},
+		{raw: "unix://ann:pw@/run/valkey.sock?db=2", name: "unix:///run/valkey.sock/2", address: "/run/valkey.sock",
+			user: "ann", password: "pw", db: 2},
 	} {
 		server, err := ParseURL(c.raw)
 		if err != nil {
@@ -107,7 +109,8 @@ func TestParseURLRefuses(t *testing.T) {
 		{"unix:///run/x?db=a", "not a number"},
 	} {
 		_, err := ParseURL(c.raw)
-		if !errors.Is(err, fenlock.ErrInvalid) || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "hunter2") {
+		if !errors.Is(err, fenlock.ErrInvalid) || !strings.Contains(err.Error(), c.says) ||
+			strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%q: %v; want ErrInvalid with %q", c.raw, err, c.says)
 		}
 	}

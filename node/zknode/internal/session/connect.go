@@ -83,7 +83,8 @@ func (s *Session) handshake(conn net.Conn, server string, humble bool) (*Link, e
 		}
 	}
 	timeout, began := s.config.Timeout(), clock.Now()
-	hello := wire.Connect{LastZxid: s.zxid.load(), Timeout: int32(timeout.Milliseconds()), Session: s.id, Password: s.password}
+	hello := wire.Connect{LastZxid: s.zxid.load(), Timeout: int32(timeout.Milliseconds()), Session: s.id,
+		Password: s.password}
 	if humble {
 		hello.LastZxid = 0
 	}
@@ -119,7 +120,8 @@ func (s *Session) handshake(conn net.Conn, server string, humble bool) (*Link, e
 	if s.config.Digest == nil {
 		return link, nil
 	}
-	if _, err := conn.Write(wire.Append(nil, wire.XidAuth, wire.Auth{Scheme: "digest", Credentials: credentials})); err != nil {
+	if _, err := conn.Write(wire.Append(nil, wire.XidAuth,
+		wire.Auth{Scheme: "digest", Credentials: credentials})); err != nil {
 		return nil, err
 	}
 	if message, err = receive(conn, mostHandshake); err != nil {

@@ -32,7 +32,8 @@ func serve(t *testing.T, then func(net.Conn)) (address string, connections *atom
 			go func() {
 				defer conn.Close()
 				io.ReadFull(conn, make([]byte, 4+45))
-				io.WriteString(conn, "\x00\x00\x00\x25"+"\x00\x00\x00\x00"+"\x00\x00\xea\x60"+"\x00\x00\x00\x00\x00\x00\x00\x07"+"\x00\x00\x00\x10"+strings.Repeat("p", 16)+"\x00")
+				io.WriteString(conn, "\x00\x00\x00\x25"+"\x00\x00\x00\x00"+"\x00\x00\xea\x60"+"\x00\x00\x00\x00\x00\x00\x00\x07"+
+					"\x00\x00\x00\x10"+strings.Repeat("p", 16)+"\x00")
 				then(conn)
 			}()
 		}
@@ -88,7 +89,8 @@ func TestServerThatClosesAtOnce(t *testing.T) {
 		dial := &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", met)}
 		s := New(Config{Servers: []string{"a:1"}, Timeout: func() time.Duration { return time.Minute },
 			Dial: func(context.Context, string) (net.Conn, error) { return nil, dial }})
-		if _, err := s.connect("a:1", time.Second, false); !errors.Is(err, errRefused) || !strings.HasPrefix(err.Error(), "a:1: ") {
+		if _, err := s.connect("a:1", time.Second, false); !errors.Is(err, errRefused) ||
+			!strings.HasPrefix(err.Error(), "a:1: ") {
 			t.Errorf("%v while connecting: %v", met, err)
 		}
 		s.config.Dial = func(context.Context, string) (net.Conn, error) { return closed{met}, nil }

@@ -30,10 +30,14 @@ const (
 var texts = map[Code]string{
 	SystemError: "the server has an internal error", MarshallingError: "the server could not read the request",
 	OperationTimeout: "it took the server too long", BadArguments: "the server calls the arguments bad",
-	NoNode: "there is no such znode", NoAuth: "no permission", BadVersion: "the znode has changed", NodeExists: "the znode is there already",
-	NotEmpty: "the znode has children", SessionExpired: "the session has expired", InvalidACL: "the server refuses the ACL",
+	NoNode: "there is no such znode", NoAuth: "no permission", BadVersion: "the znode has changed",
+	NodeExists: "the znode is there already",
+	NotEmpty:   "the znode has children", SessionExpired: "the session has expired",
+	InvalidACL: "the server refuses the ACL",
 	AuthFailed: "the server refuses user and password", SessionMoved: "the session has moved to another server",
-	NotReadOnly: "the server is in read-only mode", LocalSession: "the session is a local one, which cannot have leases (localSessionsUpgradingEnabled)", QuotaExceeded: "a quota is exceeded", Throttled: "the server is overloaded and dropped the request",
+	NotReadOnly:   "the server is in read-only mode",
+	LocalSession:  "the session is a local one, which cannot have leases (localSessionsUpgradingEnabled)",
+	QuotaExceeded: "a quota is exceeded", Throttled: "the server is overloaded and dropped the request",
 }
 
 // Error returns what a code means.
