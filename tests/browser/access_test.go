@@ -74,7 +74,7 @@ func TestBelowAPath(t *testing.T) {
 	mux := http.NewServeMux()
 	mux.Handle("/tools/locks/", http.StripPrefix("/tools/locks", proxy))
 	server := httptest.NewServer(mux)
-	defer server.Close()
+	t.Cleanup(server.Close) // after the window, whose stream it waits for
 	w := newWindow(t)
 	w.open(server.URL + "/tools/locks/?" + at.RawQuery)
 	orders := row(w, "orders/42")
