@@ -200,7 +200,7 @@ func TestOutlook(t *testing.T) {
 		"restarted, durable": {func(m *made) {
 			m.registers[0], m.registers[2], m.loaded = "before", "1", false
 			m.info, m.settings["appendfsync"] = append(m.info, "aof_enabled", "1"), "always"
-		}, "the next client finds out", 0, false},
+		}, "the next client that asks it for a lock finds out", 0, false},
 		"restarted, durable, denied": {func(m *made) {
 			m.registers[0], m.registers[2], m.loaded = "before", "1", false
 			m.info, m.settings["appendfsync"] = append(m.info, "aof_enabled", "1", "errorstat_NOPERM", "count=1"), "always"
