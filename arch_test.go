@@ -170,8 +170,9 @@ func TestReleasedModulesImportNothingInternal(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, dir := range []string{"node/pgnode", "node/valkeynode", "node/goredisnode", "node/zknode", "node/mysqlnode",
-		"node/etcdnode", "fence/fencepgx", "integration/certmagic", "integration/cron", "integration/gocron",
-		"integration/goose", "integration/migrate", "integration/otel", "cmd/fenlock"} {
+		"node/etcdnode", "fence/fencepgx", "integration/fenlockcertmagic", "integration/fenlockcron",
+		"integration/fenlockgocron",
+		"integration/fenlockgoose", "integration/fenlockmigrate", "integration/fenlockotel", "cmd/fenlock"} {
 		if !slices.Contains(released, filepath.FromSlash(dir)) {
 			t.Errorf("there is no module in %s: the test does not see it", dir)
 		}
@@ -273,7 +274,7 @@ func TestWorkspacesHaveEachModule(t *testing.T) {
 // apart.
 func TestTelemetryNeedsTheAPIOnly(t *testing.T) {
 	const api = "go.opentelemetry.io/otel"
-	for _, f := range importsOf(t, "integration/otel") {
+	for _, f := range importsOf(t, "integration/fenlockotel") {
 		for _, p := range f.paths {
 			if strings.HasPrefix(p, api) &&
 				!slices.Contains([]string{api + "/attribute", api + "/codes", api + "/metric", api + "/metric/noop", api + "/trace",
@@ -282,7 +283,7 @@ func TestTelemetryNeedsTheAPIOnly(t *testing.T) {
 			}
 		}
 	}
-	text, err := os.ReadFile("integration/otel/go.mod")
+	text, err := os.ReadFile("integration/fenlockotel/go.mod")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/fenlock/fenlock/node/memnode"
 )
 
-// To count and log: integration/otel is an Observer with metrics and spans.
+// To count and log: integration/fenlockotel is an Observer with metrics and spans.
 func ExampleObserver() {
 	locker, err := fenlock.New(fenlock.Config{
 		Nodes: []fenlock.Node{memnode.New("n")},

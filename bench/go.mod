@@ -5,7 +5,7 @@ go 1.26.0
 require (
 	github.com/bsm/redislock v0.10.0
 	github.com/fenlock/fenlock v0.1.0
-	github.com/fenlock/fenlock/integration/otel v0.1.0
+	github.com/fenlock/fenlock/integration/fenlockotel v0.1.0
 	github.com/fenlock/fenlock/node/valkeynode v0.1.0
 	github.com/fenlock/fenlock/node/zknode v0.1.0
 	github.com/go-redsync/redsync/v4 v4.18.1

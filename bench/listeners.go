@@ -9,7 +9,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/fenlock/fenlock"
-	fenlockotel "github.com/fenlock/fenlock/integration/otel"
+	"github.com/fenlock/fenlock/integration/fenlockotel"
 )
 
 // What it costs to have an Observer: the same client with several, and with none once
@@ -17,11 +17,11 @@ import (
 
 var (
 	again    = contender{"fenlock/again", "fenlock once more", openFenlock}
-	measured = listening("fenlock/metrics", "with the metrics of integration/otel, into OpenTelemetry's SDK",
+	measured = listening("fenlock/metrics", "with the metrics of integration/fenlockotel, into OpenTelemetry's SDK",
 		func() (fenlock.Observer, error) {
 			return observer(fenlockotel.New(metric.NewMeterProvider(metric.WithReader(metric.NewManualReader())), nil))
 		})
-	spanned = listening("fenlock/spans", "with the spans of integration/otel, all of which are recorded, and thrown away",
+	spanned = listening("fenlock/spans", "with the spans of integration/fenlockotel, all of which are recorded, and thrown away",
 		func() (fenlock.Observer, error) {
 			return observer(fenlockotel.New(nil, trace.NewTracerProvider(trace.WithSpanProcessor(deaf{}))))
 		})

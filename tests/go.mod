@@ -8,7 +8,7 @@ require (
 	github.com/chromedp/cdproto v0.159.0
 	github.com/chromedp/chromedp v0.23.0
 	github.com/fenlock/fenlock v0.1.0
-	github.com/fenlock/fenlock/integration/otel v0.1.0
+	github.com/fenlock/fenlock/integration/fenlockotel v0.1.0
 	github.com/fenlock/fenlock/node/etcdnode v0.1.0
 	github.com/fenlock/fenlock/node/goredisnode v0.1.0
 	github.com/fenlock/fenlock/node/mysqlnode v0.1.0

@@ -6,7 +6,7 @@
 //
 // Watch who migrates: one does, the others wait and find nothing to do. Then one of them is killed
 // in the middle; the next one goes on from there, when the dead instance's lock has run out. goose
-// and golang-migrate take the lock by integration/goose and integration/migrate.
+// and golang-migrate take the lock by integration/fenlockgoose and integration/fenlockmigrate.
 package main
 
 import (

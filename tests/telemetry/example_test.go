@@ -16,7 +16,7 @@ import (
 
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/fence"
-	fenlockotel "github.com/fenlock/fenlock/integration/otel"
+	"github.com/fenlock/fenlock/integration/fenlockotel"
 	"github.com/fenlock/fenlock/node/memnode"
 )
 

@@ -24,7 +24,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric"
 
 	"github.com/fenlock/fenlock"
-	fenlockotel "github.com/fenlock/fenlock/integration/otel"
+	"github.com/fenlock/fenlock/integration/fenlockotel"
 	"github.com/fenlock/fenlock/internal/testserver"
 	"github.com/fenlock/fenlock/node/valkeynode"
 )

@@ -1,5 +1,5 @@
 // Package telemetry_test has the tests of what is told to others about locks: of
-// integration/otel with OpenTelemetry's SDK, which that module must not require; of
+// integration/fenlockotel with OpenTelemetry's SDK, which that module must not require; of
 // "fenlock run --metrics" with a real Prometheus; and of the dashboard and the alerts.
 package telemetry_test
 
@@ -17,7 +17,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"github.com/fenlock/fenlock"
-	fenlockotel "github.com/fenlock/fenlock/integration/otel"
+	"github.com/fenlock/fenlock/integration/fenlockotel"
 	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/memnode"
 )

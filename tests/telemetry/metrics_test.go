@@ -14,7 +14,7 @@ import (
 
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/fence"
-	fenlockotel "github.com/fenlock/fenlock/integration/otel"
+	"github.com/fenlock/fenlock/integration/fenlockotel"
 )
 
 // What becomes of an acquisition, and how long it took.

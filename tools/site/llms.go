@@ -71,7 +71,7 @@ func (a *api) core(out *bytes.Buffer) error {
 		if err := printer.Fprint(&line, a.Files, &decl); err != nil {
 			return err
 		}
-		fmt.Fprintf(out, "%s // %s\n", line.String(), a.Synopsis(f.Doc))
+		fmt.Fprintf(out, "%s // %s\n", strings.Join(strings.Fields(line.String()), " "), a.Synopsis(f.Doc))
 		return nil
 	}
 	for _, t := range a.Types {

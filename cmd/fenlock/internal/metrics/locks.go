@@ -8,8 +8,8 @@ import (
 	"github.com/fenlock/fenlock"
 )
 
-// The buckets, in seconds, are those of integration/otel: TestCommandIsLikeTheLibrary compares
-// them, and the names, labels and texts of all metrics.
+// The buckets, in seconds, are those of integration/fenlockotel: TestCommandIsLikeTheLibrary
+// compares them, and the names, labels and texts of all metrics.
 var (
 	longBounds = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60,
 		300, 900, 1800, 2700, 3600}

@@ -14,7 +14,7 @@ import (
 	_ "modernc.org/sqlite"
 
 	"github.com/fenlock/fenlock"
-	fenlockgoose "github.com/fenlock/fenlock/integration/goose"
+	"github.com/fenlock/fenlock/integration/fenlockgoose"
 	"github.com/fenlock/fenlock/node/memnode"
 )
 

@@ -17,7 +17,7 @@ import (
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/groups"
-	fenlockgocron "github.com/fenlock/fenlock/integration/gocron"
+	"github.com/fenlock/fenlock/integration/fenlockgocron"
 	"github.com/fenlock/fenlock/node/memnode"
 )
 

@@ -11,7 +11,7 @@ import (
 	"github.com/pressly/goose/v3"
 
 	"github.com/fenlock/fenlock"
-	fenlockgoose "github.com/fenlock/fenlock/integration/goose"
+	"github.com/fenlock/fenlock/integration/fenlockgoose"
 	"github.com/fenlock/fenlock/node/memnode"
 )
 

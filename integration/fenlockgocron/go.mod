@@ -1,4 +1,4 @@
-module github.com/fenlock/fenlock/integration/gocron
+module github.com/fenlock/fenlock/integration/fenlockgocron
 
 go 1.25.0
 

@@ -1,4 +1,4 @@
-module github.com/fenlock/fenlock/integration/certmagic
+module github.com/fenlock/fenlock/integration/fenlockcertmagic
 
 go 1.26.0
 

@@ -10,7 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/fenlock/fenlock"
-	fenlockcertmagic "github.com/fenlock/fenlock/integration/certmagic"
+	"github.com/fenlock/fenlock/integration/fenlockcertmagic"
 	"github.com/fenlock/fenlock/node/memnode"
 )
 

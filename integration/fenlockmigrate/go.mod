@@ -1,4 +1,4 @@
-module github.com/fenlock/fenlock/integration/migrate
+module github.com/fenlock/fenlock/integration/fenlockmigrate
 
 go 1.25.11
 

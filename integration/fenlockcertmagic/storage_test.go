@@ -21,7 +21,7 @@ import (
 
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/groups"
-	fenlockcertmagic "github.com/fenlock/fenlock/integration/certmagic"
+	"github.com/fenlock/fenlock/integration/fenlockcertmagic"
 	"github.com/fenlock/fenlock/node/memnode"
 )
 

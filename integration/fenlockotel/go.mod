@@ -1,4 +1,4 @@
-module github.com/fenlock/fenlock/integration/otel
+module github.com/fenlock/fenlock/integration/fenlockotel
 
 go 1.25.0
 

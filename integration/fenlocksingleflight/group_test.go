@@ -15,7 +15,7 @@ import (
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/groups"
-	fenlocksingleflight "github.com/fenlock/fenlock/integration/singleflight"
+	"github.com/fenlock/fenlock/integration/fenlocksingleflight"
 	"github.com/fenlock/fenlock/node/memnode"
 )
 

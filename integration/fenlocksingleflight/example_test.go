@@ -8,7 +8,7 @@ import (
 
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/fence"
-	fenlocksingleflight "github.com/fenlock/fenlock/integration/singleflight"
+	"github.com/fenlock/fenlock/integration/fenlocksingleflight"
 	"github.com/fenlock/fenlock/node/memnode"
 )
 

@@ -1,4 +1,4 @@
-module github.com/fenlock/fenlock/integration/cron
+module github.com/fenlock/fenlock/integration/fenlockcron
 
 go 1.25.0
 

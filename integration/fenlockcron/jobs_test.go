@@ -14,7 +14,7 @@ import (
 
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/fence"
-	fenlockcron "github.com/fenlock/fenlock/integration/cron"
+	"github.com/fenlock/fenlock/integration/fenlockcron"
 	"github.com/fenlock/fenlock/node/memnode"
 )
 

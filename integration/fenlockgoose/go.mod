@@ -1,4 +1,4 @@
-module github.com/fenlock/fenlock/integration/goose
+module github.com/fenlock/fenlock/integration/fenlockgoose
 
 go 1.26.0
 

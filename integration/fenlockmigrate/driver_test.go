@@ -19,7 +19,7 @@ import (
 	"github.com/golang-migrate/migrate/v4/source/iofs"
 
 	"github.com/fenlock/fenlock"
-	fenlockmigrate "github.com/fenlock/fenlock/integration/migrate"
+	"github.com/fenlock/fenlock/integration/fenlockmigrate"
 	"github.com/fenlock/fenlock/node/memnode"
 )
 

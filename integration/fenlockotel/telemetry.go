@@ -38,7 +38,7 @@ import (
 )
 
 // scope is the instrumentation scope.
-const scope = "github.com/fenlock/fenlock/integration/otel"
+const scope = "github.com/fenlock/fenlock/integration/fenlockotel"
 
 // Telemetry has the instruments. It is safe for concurrent use, for any number of Lockers
 // and guards.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/fence"
-	fenlockgocron "github.com/fenlock/fenlock/integration/gocron"
+	"github.com/fenlock/fenlock/integration/fenlockgocron"
 	"github.com/fenlock/fenlock/node/memnode"
 )
 
