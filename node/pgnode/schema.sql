@@ -85,7 +85,7 @@ CREATE UNLOGGED TABLE fenlock.leases (
 	token   bigint NOT NULL
 ) WITH (fillfactor = 30);
 
--- Those who share a name, and the reservations ("next:" and the waiter) of those who are to.
+-- The holders that share a name, and reservations ("next:" and the waiter) to share it.
 -- They mean nothing unless the name's lease is "shared:".
 CREATE UNLOGGED TABLE fenlock.readers (
 	name    bytea NOT NULL,
@@ -96,7 +96,7 @@ CREATE UNLOGGED TABLE fenlock.readers (
 	PRIMARY KEY (name, holder)
 ) WITH (fillfactor = 50);
 
--- Waiter queues: one row for each name that somebody waits for, with its end in
+-- Waiter queues: one row for each name that has waiters, with its end in
 -- milliseconds, and one for each waiter.
 CREATE UNLOGGED TABLE fenlock.queues (name bytea PRIMARY KEY, expires bigint NOT NULL) WITH (fillfactor = 50);
 CREATE UNLOGGED TABLE fenlock.waiters (
@@ -107,8 +107,8 @@ CREATE UNLOGGED TABLE fenlock.waiters (
 	UNIQUE (name, waiter)
 );
 
--- Who can be notified: the process that listens on a connection of its own (pid), or one
--- that asks again and again (seen, in milliseconds), and what it has not asked for yet.
+-- Clients that can be notified: the process that listens on a connection of its own (pid), or
+-- one that asks again and again (seen, in milliseconds), and what it has not asked for yet.
 CREATE UNLOGGED TABLE fenlock.listeners (client bytea PRIMARY KEY, pid integer, seen bigint NOT NULL);
 CREATE UNLOGGED TABLE fenlock.notices (client bytea NOT NULL, waiter bytea NOT NULL, made bigint NOT NULL);
 CREATE INDEX ON fenlock.notices (client);
@@ -150,7 +150,7 @@ BEGIN
 	END IF;
 END $$;
 
--- Puts a waiter into the queue, unless it is nobody, is in it, or the queue is full.
+-- Puts a waiter into the queue, unless there is none, it is queued, or the queue is full.
 CREATE FUNCTION fenlock.enqueue(key bytea, who bytea, at bigint, now bigint) RETURNS integer LANGUAGE plpgsql AS $$
 DECLARE
 	place record;
@@ -167,7 +167,7 @@ BEGIN
 		INSERT INTO fenlock.queues VALUES (key, now + 15000) ON CONFLICT (name) DO UPDATE SET expires = excluded.expires;
 	END IF;
 	IF NOT place.inside AND place.ahead < 10000 THEN
-		IF alive IS NULL OR alive <= now THEN -- who is left of an old one has not asked for long
+		IF alive IS NULL OR alive <= now THEN -- waiters left of an old queue have not asked for long
 			DELETE FROM fenlock.waiters AS w WHERE w.name = key;
 		END IF;
 		INSERT INTO fenlock.waiters VALUES (key, at, who);
@@ -191,7 +191,7 @@ CREATE FUNCTION fenlock.reachable(who bytea, now bigint) RETURNS boolean LANGUAG
 			CASE WHEN l.pid IS NULL THEN l.seen > now - 3000 ELSE EXISTS (SELECT FROM pg_stat_get_activity(l.pid)) END)
 $$;
 
--- Tells a waiter that the name is reserved for it. Nobody is told before the commit.
+-- Tells a waiter that the name is reserved for it. No waiter is told before the commit.
 CREATE FUNCTION fenlock.tell(who bytea, now bigint) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
 	PERFORM FROM fenlock.listeners AS l WHERE l.client = substr(who, 1, 32) AND l.pid IS NOT NULL;
@@ -204,22 +204,22 @@ BEGIN
 	END IF;
 END $$;
 
--- When the last of those who share a name ends, NULL if there is none.
+-- When the last shared lease of a name ends, NULL if there is none.
 CREATE FUNCTION fenlock.last(key bytea) RETURNS bigint LANGUAGE sql AS $$
 	SELECT max(x.expires) FROM fenlock.readers AS x WHERE x.name = key
 $$;
 
--- Makes the lease of a name one that several share: nobody yet.
+-- Makes the lease of a name one that several share: no holder yet.
 CREATE FUNCTION fenlock.share(key bytea, OUT owner bytea, OUT ends bigint, OUT epoch bigint) LANGUAGE plpgsql AS $$
 BEGIN
-	DELETE FROM fenlock.readers AS x WHERE x.name = key; -- who is left of an earlier one
+	DELETE FROM fenlock.readers AS x WHERE x.name = key; -- holders left of an earlier one
 	owner := 'shared:'::bytea;
 	ends := 0;
 	epoch := 0;
 END $$;
 
--- Those who share a name as one holder, for people: the first of them, and a line for each other
--- one. Who is to share it, and has not come yet, is not among them.
+-- The holders that share a name as one holder, for people: the first, and a line for each other
+-- holder. A waiter that is to share it, and has not come yet, is not among them.
 CREATE FUNCTION fenlock.sharers(key bytea, now bigint) RETURNS bytea LANGUAGE sql AS $$
 	SELECT 'shared:0'::bytea || coalesce(string_agg(decode('0a302030203020', 'hex') || CASE WHEN s.n = 1 THEN s.holder ELSE ''::bytea END, ''::bytea ORDER BY s.n), ''::bytea)
 		FROM (SELECT x.holder, row_number() OVER (ORDER BY x.holder) AS n FROM fenlock.readers AS x
@@ -231,14 +231,14 @@ CREATE FUNCTION fenlock.slots(holder bytea) RETURNS text LANGUAGE sql IMMUTABLE 
 	SELECT substring(encode(substr(holder, 33, 64), 'escape') FROM '^@[0-9]+/([1-9][0-9]{0,4}):')
 $$;
 
--- Whether a holder may share a name with those who do: all have one of the same number of slots.
+-- Whether a holder may share a name with those that do: all have one of the same number of slots.
 CREATE FUNCTION fenlock.agree(key bytea, who bytea) RETURNS boolean LANGUAGE sql AS $$
 	SELECT NOT EXISTS (SELECT FROM fenlock.readers AS x WHERE x.name = key AND substr(x.holder, 1, 5) <> 'next:'::bytea
 		AND fenlock.slots(x.holder) IS DISTINCT FROM fenlock.slots(who))
 $$;
 
--- Takes the first who can be told out of the queue, reserves the name for that one, and tells it;
--- of those who want to share it, all that come one after the other. It stops at self, who asks by
+-- Takes the first reachable waiter out of the queue, reserves the name for it, and tells it; of
+-- waiters that want to share it, all that come one after the other. It stops at self, which asks by
 -- itself. The lease is what serve knows of it: epoch is the origin of one that is shared.
 CREATE FUNCTION fenlock.next(key bytea, self bytea, now bigint, INOUT owner bytea, INOUT ends bigint, INOUT epoch bigint) LANGUAGE plpgsql AS $$
 DECLARE
@@ -262,7 +262,7 @@ BEGIN
 		END IF;
 		IF fenlock.reachable(first, now) THEN
 			IF NOT reads AND many > 0 THEN
-				RETURN; -- it has to wait for those who share the name, and who comes has to wait for it
+				RETURN; -- it waits for those that share the name, and later clients wait for it
 			END IF;
 			PERFORM fenlock.dequeue(key, first);
 			PERFORM fenlock.tell(first, now);
@@ -314,9 +314,9 @@ DECLARE
 	now     bigint;
 	had     boolean;
 	queued  boolean; -- it has a queue, maybe one that has expired
-	owner   bytea; -- of the lease, NULL: nobody's
+	owner   bytea; -- of the lease, NULL: none
 	ends    bigint;
-	born    bigint; -- its origin, or the epoch of those who share it
+	born    bigint; -- its origin, or the epoch of those that share it
 	told    bigint; -- the token that the owner has told
 	before  bytea;
 	until   bigint;
@@ -324,7 +324,7 @@ DECLARE
 	saw     bigint;
 	since   bigint;
 	freed   boolean := false;
-	mate    record; -- one of those who share the name
+	mate    record; -- one of those that share the name
 BEGIN
 	IF current_setting('transaction_isolation') <> 'read committed' THEN
 		PERFORM fenlock.committed();
@@ -362,7 +362,7 @@ BEGIN
 		END IF;
 	END IF;
 
-	-- Who comes first goes first: giveWay and giveUp.
+	-- FIFO: giveWay and giveUp.
 	IF op = 1 AND votes AND NOT shares THEN
 		IF asker <> '' AND owner = 'next:'::bytea || asker THEN
 			owner := NULL;
@@ -386,7 +386,7 @@ BEGIN
 			IF ends IS NULL THEN
 				owner := NULL;
 			END IF;
-			freed := true; -- there is room for those who want to share it
+			freed := true; -- there is room for waiters that want to share it
 		ELSIF owner = who THEN
 			owner := NULL;
 			status := 1;
@@ -517,7 +517,7 @@ BEGIN
 			END IF;
 		ELSIF owner IS NULL OR owner = who OR substr(owner, 1, 5) = 'next:'::bytea THEN
 			IF owner = who THEN
-				freed := true; -- those who want to share it can come
+				freed := true; -- waiters that want to share it can come
 				SELECT born AS origin, told AS token INTO mate;
 			ELSE
 				SELECT r AS origin, 0::bigint AS token INTO mate;
@@ -544,7 +544,7 @@ BEGIN
 		IF owner = 'shared:'::bytea THEN
 			PERFORM FROM fenlock.readers AS x WHERE x.name = key AND substr(x.holder, 1, 5) <> 'next:'::bytea;
 			IF NOT FOUND THEN
-				owner := NULL; -- reserved for who is to share it, and for nobody else
+				owner := NULL; -- reserved only for waiters that are to share it
 			END IF;
 		END IF;
 		IF owner IS NULL OR (owner <> who AND substr(owner, 1, 5) = 'next:'::bytea) THEN
@@ -577,7 +577,7 @@ BEGIN
 
 	IF r <> was THEN
 		IF r > cap THEN
-			-- On the disk, and on the replicas that the server waits for, before anybody is answered.
+			-- On the disk, and on the replicas that the server waits for, before a client is answered.
 			cap := least(r + 600000000, 9007199254740991);
 			PERFORM fenlock.durable();
 			INSERT INTO fenlock.registers VALUES (place, cap) ON CONFLICT (stripe) DO UPDATE SET reserved = greatest(excluded.reserved, fenlock.registers.reserved);
@@ -604,7 +604,7 @@ BEGIN
 	END IF;
 END $$;
 
--- Who the transaction is, as xmin shows it.
+-- The id of the transaction, as xmin shows it.
 CREATE FUNCTION fenlock.me() RETURNS bigint LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS
 $$ SELECT pg_current_xact_id()::text::bigint & 4294967295 $$;
 
@@ -732,7 +732,7 @@ BEGIN
 		GET DIAGNOSTICS removed = ROW_COUNT;
 		more := more OR removed = 10000;
 	ELSIF part = 3 THEN
-		-- It waits for nobody: serve may have the row of a waiter and want that of the queue.
+		-- It waits for no transaction: serve may have the row of a waiter and want that of the queue.
 		names := ARRAY(SELECT q.name FROM fenlock.queues AS q WHERE q.expires <= now LIMIT 1000 FOR UPDATE SKIP LOCKED);
 		DELETE FROM fenlock.waiters WHERE ctid = ANY (ARRAY(SELECT w.ctid FROM fenlock.waiters AS w
 			WHERE w.name = ANY (names) FOR UPDATE SKIP LOCKED));
