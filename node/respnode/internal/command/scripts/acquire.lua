@@ -2,8 +2,8 @@
 --
 -- KEYS[1]  the lease: a string with a time to live, the holder, a space, and the
 --          lease's origin: the register when it was created. A slash and the
---          holder's token follow once that has told it; they decide nothing. Several
---          who share the name have one together (shared.lua)
+--          holder's token follow once that has told it; they decide nothing. Holders
+--          that share the name have one together (shared.lua)
 -- KEYS[2]  the registers: a hash; its field "admitted" is the mark of admission,
 --          the replication id that the server had when it was admitted
 -- KEYS[3]  the waiter queue of the name

@@ -1,5 +1,5 @@
--- acquires: acquire, for several who do not wait, each of another name. What is the same for all
--- is done once: this is a third less work for the server than the script of each.
+-- acquires: acquire, for several clients that do not wait, each of another name. What is the same
+-- for all is done once: this is a third less work for the server than the script of each.
 --
 -- KEYS[1]    the registers
 -- KEYS[2..]  pairs: lease, waiter queue
@@ -35,7 +35,7 @@ for i = 1, #keys / 2 do
   if ttl ~= fits and tonumber(ttl) <= longest then
     fits = ttl
   end
-  -- Nobody is there: the same in short. Whatever is not as it nearly always is, grant finds once more.
+  -- No lease, no waiter: the same in short. In an unusual case grant looks once more.
   local number, set = tonumber(text), nil
   if ttl == fits and find(register, '^%d+$') and #register <= 16 and number > tonumber(register) and
     number <= 9007199254740991 and try('ZCARD', queue) == 0 then

@@ -1,5 +1,5 @@
--- acquireshared: lease a name to one more who shares it. The keys, the arguments and what is
--- returned are those of acquire. Who comes while others share the name is promised the same
+-- acquireshared: lease a name to one more reader. The keys, the arguments and what is returned are
+-- those of acquire. A reader that comes while others share the name is promised the same
 -- number as these, and moves no register.
 local mark = redis.call('HMGET', KEYS[2], 'admitted', 'format', 'maxttl', ARGV[3])
 local known = ARGV[5]
@@ -15,7 +15,7 @@ local lease, queue, waiter, stamp = KEYS[1], KEYS[3], ARGV[6], ARGV[7]
 local waiting = redis.call('ZCARD', queue)
 local value = redis.call('GET', lease)
 if not value and waiting == 0 then
-  -- Nobody is there: what follows would come to this, but makes many functions first.
+  -- No lease, no waiter: what follows would come to this, but makes many functions first.
   local clock = redis.call('TIME')
   local ends = string.format('%.0f', clock[1] * 1000 + math.floor(clock[2] / 1000) + ARGV[2])
   redis.call('SET', lease, 'shared:' .. text .. '\n' .. ends .. ' ' .. text .. ' 0 ' .. ARGV[1], 'PXAT', ends)

@@ -1,4 +1,4 @@
--- call: have others share the name who wait for that. This file is put where an operation says
+-- call: let waiting readers share the name. This file is put where an operation says
 -- --@call, after queue.lua and shared.lua.
 
 -- tell: notify a waiter, and reserve a share for it for 1 s.
@@ -7,10 +7,10 @@ local function tell(s, waiter, channel)
   add(s, { ends = ending(1000), origin = '0', token = '0', holder = reserved(waiter) })
 end
 
--- call: notify those at the head of the queue who want to share the name, one after the
--- other, as long as there is room. It stops at self, and at one who wants the name alone:
--- that has to wait for those who share it, and who comes has to wait for that. Who cannot be
--- reached is dropped. Somebody shares the name. Returns whether anybody was notified.
+-- call: notify the waiters at the head of the queue that want to share the name, one after the
+-- other, as long as there is room. It stops at self, and at a waiter that wants the name alone:
+-- that waits for the readers, and later clients wait for it. An unreachable waiter is dropped.
+-- At least one holder shares the name. Returns whether a waiter was notified.
 local function call(s, queue, self)
   local told = false
   while true do

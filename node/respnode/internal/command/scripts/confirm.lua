@@ -42,7 +42,7 @@ if tonumber(register) > number then
   return {tonumber(register)}
 end
 redis.call('HSET', KEYS[2], ARGV[2], ARGV[3])
--- For those who look at it.
+-- For people that look at it.
 local origin = string.match(string.sub(value, #ARGV[1] + 2), '^(%d+)/?%d*$')
 if origin then
   redis.call('SET', KEYS[1], ARGV[1] .. ' ' .. origin .. '/' .. ARGV[3], 'KEEPTTL')

@@ -1,5 +1,5 @@
--- extend: renew the holder's lease, or create it again if nobody has one. What is
--- reserved for waiters is nobody's.
+-- extend: renew the holder's lease, or create it again if there is none. A name
+-- reserved for waiters counts as free.
 --
 -- KEYS[1]  the lease
 -- KEYS[2]  the registers
@@ -8,7 +8,7 @@
 -- ARGV[3]  stripe
 -- ARGV[4]  floor: the register is at least this afterwards
 -- ARGV[5]  the replication id, if the client checks it; else empty
--- ARGV[6]  the holder's token, for those who look at the lease; 0: it has none yet
+-- ARGV[6]  the holder's token, for people that look at the lease; 0: it has none yet
 --
 -- Returns the lease's origin, which tells the holder what the acceptance proves;
 -- "lost"; "rejoining"; "maxttl N" if the lease would be too long.

@@ -1,4 +1,4 @@
--- extendshared: extend, for one who shares the name, or shares it from now on. The arguments
+-- extendshared: extend, for a holder that shares the name, or shares it from now on. The arguments
 -- and what is returned are those of extend.
 --
 -- KEYS[1]  the lease
@@ -16,7 +16,7 @@ local register = mark[4] or '0'
 local value = redis.call('GET', KEYS[1])
 
 -- renew: the value with another end of the holder's lease, when the last one ends, and the holder's
--- origin. It reads nothing but the ends of the others: 256 readers who are extended together would
+-- origin. It reads nothing but the ends of the others: 256 readers that are extended together would
 -- keep the server busy for a third of a second otherwise. Nil if that is not all that there is to
 -- do, or if it is not clear.
 local function renew(holder, ends)
@@ -59,7 +59,7 @@ end
 local s = read(value)
 local alone = not s
 if alone then
-  -- Somebody has the name alone, or it is reserved for somebody who wants that.
+  -- One holder has the name alone, or it is reserved for a waiter that wants that.
   s = read(nil)
   if string.sub(value, 1, #ARGV[1] + 1) == ARGV[1] .. ' ' then
     local origin, token = string.match(string.sub(value, #ARGV[1] + 2), '^(%d+)/?(%d*)$')
@@ -87,7 +87,7 @@ if ARGV[6] ~= '0' then
   own.token = ARGV[6]
 end
 if alone and redis.call('ZCARD', KEYS[3]) > 0 then
-  -- Those who wait to share it do that now.
+  -- Waiters that want to share it do that now.
   local queue = KEYS[3]
   --@queue
   --@call

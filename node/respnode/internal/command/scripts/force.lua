@@ -1,4 +1,4 @@
--- force: remove the lease, whoever has it, and raise the register, so that the
+-- force: remove the lease of any holder, and raise the register, so that the
 -- old holder cannot create it again. Then notify the next in the queue.
 --
 -- KEYS[1]  the lease
@@ -17,7 +17,7 @@ register = math.max(tonumber(register) + 1, tonumber(ARGV[2]))
 if register > 9007199254740991 then
   return redis.error_reply('FENLOCK the register of this stripe is used up')
 end
--- What is no string is somebody else's: an error, instead of data that are gone.
+-- What is no string is another program's: an error, instead of data that are gone.
 redis.call('GETRANGE', KEYS[1], 0, 0)
 redis.call('DEL', KEYS[1])
 redis.call('HSET', KEYS[2], ARGV[1], string.format('%.0f', register))

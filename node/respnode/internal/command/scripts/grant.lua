@@ -16,7 +16,7 @@ if not granted or waiting > 0 then
   --@queue
   if granted then
     -- The name is free, but others may be first. A reservation replaces the lease that
-    -- was just set. Where nobody is notified, the asker was taken out of the queue.
+    -- was just set. If no waiter is notified, the asker was taken out of the queue.
     enqueue(queue, waiter, stamp)
     granted = not notify(lease, queue, waiter)
     holder = granted or redis.call('GET', lease)
@@ -34,6 +34,6 @@ end
 if not granted then
   local ahead = waiter and redis.call('ZRANK', queue, waiter) or redis.call('ZCARD', queue)
   local time = redis.call('TIME')
-  -- Somebody else's value may have any length.
+  -- Another program's value may have any length.
   return {holder and string.sub(holder, 1, 1024), redis.call('PTTL', lease), ahead, time[1] * 1000000 + time[2]}
 end

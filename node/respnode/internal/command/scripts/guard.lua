@@ -6,8 +6,8 @@
 -- ARGV[1]  token
 -- ARGV[2]  value
 --
--- Returns 0 if the value was set, else the largest token seen. Whoever cannot read that
--- sets nothing: an error, of the server if it is no string, or of this if it is no token.
+-- Returns 0 if the value was set, else the largest token seen. If that is unreadable,
+-- nothing is set: an error, of the server if it is no string, or of this if it is no token.
 local text = redis.call('GET', KEYS[2])
 local newest = 0
 if text then

@@ -1,4 +1,4 @@
--- queue: who waits for a name, in order. This file is put where an operation says
+-- queue: the waiters for a name, in order. This file is put where an operation says
 -- --@queue, which is where it may change one. The rules are package rule's.
 --
 -- The queue is a sorted set: a waiter is "CLIENT:NUMBER:LABEL", 32 hexadecimal digits,
@@ -24,7 +24,7 @@ local function givesBack(value, waiter, holder)
 end
 
 -- enqueue: put a waiter into the queue, once, and keep the queue for another 15 s.
--- A full queue takes nobody.
+-- A full queue takes no waiter.
 local function enqueue(queue, waiter, stamp)
   if not waiter then
     return
@@ -41,18 +41,17 @@ local function shares(waiter)
 end
 
 -- reachable: whether a waiter can be told something now, and on which channel. What
--- PUBLISH returns counts those too who listen to patterns: a monitor.
+-- PUBLISH returns includes clients that listen to patterns: a monitor.
 local function reachable(waiter)
   local channel = 'fenlock-wake:' .. string.sub(waiter, 1, 32)
   return redis.call('PUBSUB', 'NUMSUB', channel)[2] > 0, channel
 end
 
--- notify: take the first who can be reached out of the queue, tell it, and reserve
--- the name for it for 1 s, and for those who share it and come next. Nobody has the name.
--- Who cannot be reached is gone, and is dropped. It stops at
--- self, which need not be told. With give, a function, the name is given to who wants it
--- alone, if that returns true. Returns whether somebody was notified, and self's
--- stamp if that was taken out of the queue.
+-- notify: take the first reachable waiter out of the queue, tell it, and reserve the name for
+-- it for 1 s, and for the readers that come next. The name has no holder. An unreachable waiter
+-- is gone, and is dropped. It stops at self, which need not be told. With give, a function, the
+-- name is given to a waiter that wants it alone, if that returns true. Returns whether a waiter
+-- was notified, and self's stamp if that was taken out of the queue.
 local function notify(lease, queue, self, give)
   while true do
     local first = redis.call('ZPOPMIN', queue)

@@ -1,4 +1,4 @@
--- release: remove the holder's lease, nobody else's, and notify the next in the queue, or
+-- release: remove the holder's lease, no other's, and notify the next in the queue, or
 -- give the name to it. It needs no admission, but to give: removing a lease promises nothing. It
 -- works on a full server (maxmemory, noeviction), which refuses nothing after DEL or PEXPIRE.
 --
@@ -6,7 +6,7 @@
 -- KEYS[2]  the registers, if the name may be given; else the waiter queue of the name
 -- KEYS[3]  that queue, if the name may be given
 -- ARGV[1]  holder
--- ARGV[2]  the waiter that gives up what is reserved for it; none, or empty: nobody
+-- ARGV[2]  the waiter that gives up what is reserved for it; none, or empty: no waiter
 -- ARGV[3]  its stamp: it enters the queue again; 0: it leaves the queue
 -- ARGV[4]  proposal, if the name may be given
 -- ARGV[5]  stripe, the field of the register
@@ -27,7 +27,7 @@ elseif not waiter and not several then
 end
 if several and not waiter and redis.call('ZCARD', queue) == 0 and
   string.match(holder, '^shared:%d+\n%d+ %d+ %d+ ([^\n]+)$') == ARGV[1] then
-  -- The last of them leaves, and nobody waits: what follows would come to this.
+  -- The last holder leaves, without a waiter: what follows would come to this.
   redis.call('DEL', lease)
   return 1
 end

@@ -1,4 +1,4 @@
--- releases: release, for several who wait for nothing, each of another name.
+-- releases: release, for several holders that wait for nothing, each of another name.
 --
 -- KEYS[1]    the registers
 -- KEYS[2..]  pairs: lease, waiter queue
@@ -15,7 +15,7 @@ local answers, free = {}, {}
 for i = 1, #args / 3 do
   local lease, queue, holder, stripe, proposal = keys[2 * i], keys[2 * i + 1], args[3 * i - 2], args[3 * i - 1], args[3 * i]
   local value, own = try('GET', lease), holder .. ' '
-  -- The holder has it alone, and nobody waits: the same in short.
+  -- The holder has it alone, without waiters: the same in short.
   if type(value) == 'string' and sub(value, 1, #own) == own and own ~= ' ' and sub(value, 1, 7) ~= 'shared:' and
     try('ZCARD', queue) == 0 then
     free[#free + 1] = lease

@@ -1,7 +1,7 @@
 -- shared: the lease that several have together. This file is put where an operation says
 -- --@shared, which is where it has met one, or makes one. The rules are package rule's.
 --
--- The lease is one string, as any, so that whoever wants the name alone finds it there:
+-- The lease is one string, as any, so that a client that wants the name alone finds it:
 -- "shared:EPOCH" and a line for each of them, "EXPIRES ORIGIN TOKEN HOLDER", in the order of
 -- the holders' bytes. EPOCH is the number that was promised to them last, 0 for none. EXPIRES is
 -- when it ends for this one, in milliseconds of the server's clock. The key lasts as long
@@ -14,7 +14,7 @@ local function ending(ms)
   return string.format('%.0f', now + ms)
 end
 
--- promised: whether anybody shares the name, beside reservations.
+-- promised: whether a holder shares the name, beside reservations.
 local function promised(s)
   for _, r in ipairs(s) do
     if string.sub(r.holder, 1, 5) ~= 'next:' then
@@ -24,8 +24,8 @@ local function promised(s)
   return false
 end
 
--- read: those who share the name by the value of the lease: nobody, if there is none. Nil if
--- it is not such a value: one alone has the name, whatever it is that it wrote. A time that no
+-- read: the readers by the value of the lease: none, if there is no lease. Nil if
+-- it is not such a value: one holder alone has the name, whatever it wrote. A time that no
 -- clock shows is no part of such a value: the server would not take it as the key's end.
 local function read(value)
   local s = { epoch = '0' }
@@ -108,8 +108,8 @@ local function add(s, r)
   return r
 end
 
--- remove: one less, if there is one with the holder. Those who come when nobody is left, or only
--- reservations are, may come after somebody else.
+-- remove: one less, if there is one with the holder. Readers that come when no holder is left, or
+-- only reservations are, may come after another holder.
 local function remove(s, holder)
   local r, at = find(s, holder)
   if r then
