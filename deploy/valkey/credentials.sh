@@ -3,7 +3,7 @@
 #
 #   credentials.sh HOST:PORT...        one argument for each server, as its clients name it
 #
-#   users.acl          for every server: who may do what. Only hashes of passwords
+#   users.acl          for every server: users and permissions. Only hashes of passwords
 #   nodes.env          for the clients: FENLOCK_NODES, with the password in it
 #   operator.password  for you: redis-cli --user operator
 #
@@ -24,7 +24,7 @@ for file in users.acl nodes.env operator.password; do
 done
 
 # 192 random bits, of characters that mean nothing in a URL, a shell or an ACL file.
-# Nobody can guess them from their hash, so that users.acl is no secret.
+# They cannot be guessed from their hash, so that users.acl is no secret.
 password() { head -c 24 /dev/urandom | base64 | tr '+/' '-_'; }
 hash() {
 	if command -v sha256sum >/dev/null; then
