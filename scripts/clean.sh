@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fails if one of the commands that README.md names, or that everybody runs first,
+# Fails if one of the commands that README.md names, or that every developer runs first,
 # leaves a trace in a clean clone: a go.work.sum that was incomplete, a program, a
 # file of state. The clone is a copy of this folder as it is, not of a commit.
 set -euo pipefail

@@ -25,7 +25,7 @@ done
 
 # siblings takes the sums of siblings over from the first go.sum into the second, from
 # which "go mod tidy" has dropped them: they are of the version that was released, for
-# who builds a clone of its tag without the workspace (make version writes them).
+# users that build a clone of its tag without the workspace (make version writes them).
 siblings() {
 	local ours=github.com/fenlock/fenlock
 	[ -s "$1" ] || return 0
