@@ -24,8 +24,14 @@ const mostWideCode = 120
 // who have read it find it.
 const mostText = 80
 
-// checkComments checks the English of all Go files. It reads comments, and the strings of what is
-// no test, which users see as errors and help.
+// marks begin the comments of files that are not Go, by extension.
+var marks = map[string]string{
+	".lua": "--", ".sql": "--", ".sh": "#", ".yml": "#", ".yaml": "#", ".conf": "#", ".service": "#",
+	".model": ";", ".runs": ";",
+}
+
+// checkComments checks the English of all Go files: comments, and the strings of what is no test,
+// which users see as errors and help. It checks comments of other languages, too.
 func (c *checker) checkComments() error {
 	return filepath.WalkDir(c.root, func(p string, entry fs.DirEntry, err error) error {
 		name := entry.Name()
@@ -34,7 +40,7 @@ func (c *checker) checkComments() error {
 			return err
 		case entry.IsDir() && (name == ".git" || name == ".cache" || name == "node_modules" || name == "bin"):
 			return fs.SkipDir
-		case entry.IsDir() || !strings.HasSuffix(name, ".go"):
+		case entry.IsDir() || path.Ext(name) != ".go" && marks[path.Ext(name)] == "":
 			return nil
 		}
 		source, err := os.ReadFile(p)
@@ -46,10 +52,26 @@ func (c *checker) checkComments() error {
 			return err
 		}
 		file = filepath.ToSlash(file)
+		if mark := marks[path.Ext(name)]; mark != "" {
+			c.problems = append(c.problems, checkMarked(file, string(source), mark)...)
+			return nil
+		}
 		found, err := c.checkFile(file, source)
 		c.problems = append(c.problems, found...)
 		return err
 	})
+}
+
+// checkMarked returns the nameless phrases in comments that begin with mark, line by line.
+func checkMarked(name, source, mark string) (problems []string) {
+	for i, line := range strings.Split(source, "\n") {
+		if _, text, ok := strings.Cut(line, mark+" "); ok {
+			for _, said := range phrasesIn(text, nameless) {
+				problems = append(problems, fmt.Sprintf("%s:%d: %s\n\t%s", name, i+1, text, said))
+			}
+		}
+	}
+	return problems
 }
 
 // checkFile returns what is wrong with the English of one Go file, and with the width of its lines.
@@ -83,7 +105,7 @@ func (c *checker) checkFile(name string, source []byte) (problems []string, err 
 		if err == nil && strings.Contains(text, " ") && !strings.HasSuffix(name, "_test.go") &&
 			path.Base(name) != "prose.go" {
 			for _, sentence := range docs.Sentences(text) {
-				for _, said := range phrasesIn(sentence) {
+				for _, said := range phrasesIn(sentence, phrases) {
 					wrong(line, "%q\n\t%s", sentence, said)
 				}
 			}

@@ -83,3 +83,24 @@ func TestPlainComments(t *testing.T) {
 		t.Error(found, err)
 	}
 }
+
+func TestMarkedComments(t *testing.T) {
+	for _, planted := range []struct{ mark, source string }{
+		{"--", "local a = 1\n-- extend: renew the lease, if nobody has one.\n"},
+		{"--", "\tfreed := true; -- whoever waits can come\n"},
+		{"#", "key: value # Somebody else at it is no failure.\n"},
+		{";", "(rel out node) ; everybody sees it\n"},
+	} {
+		if found := checkMarked("x", planted.source, planted.mark); len(found) != 1 {
+			t.Errorf("%d problems are found in %q", len(found), planted.source)
+		}
+	}
+	for _, plain := range []struct{ mark, source string }{
+		{"--", "-- extend: renew the lease, if there is none.\n"},
+		{"#", "user: nobody # the image's user\n"},
+	} {
+		if found := checkMarked("x", plain.source, plain.mark); len(found) != 0 {
+			t.Errorf("%q: %v", plain.source, found)
+		}
+	}
+}

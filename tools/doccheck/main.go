@@ -10,6 +10,7 @@
 //   - sentences are in plain English (prose.go).
 //
 // It checks the comments of Go files in the same way, and the width of their lines (comments.go).
+// In comments of Lua, SQL, shell, YAML and so on it finds only phrases that name no subject.
 package main
 
 import (

@@ -32,18 +32,22 @@ var linkTarget = regexp.MustCompile(`\]\([^)]*\)`)
 // short is what is no sentence, or says nothing: "Bounds.", "It tells."
 var short = regexp.MustCompile(`^(\w+|(It|They|This|That) \w+)$`)
 
-var phrases = []phrase{
-	says(`^[Ww]ho .*[^?]$|(?i)\b(by|of|for|to|from|with|than|as|or|but) who\b`,
-		`"who" has no noun before it: name the client, the holder, the waiter`),
+// nameless are the phrases that are wrong in a part of a sentence, too.
+var nameless = []phrase{
 	says(`(?i)\bwhoever\b`, `"whoever": name the client or the person`),
 	says(`(?i)\b(some|no|any|every)body\b|(?-i)\b[Nn]o one\b`, `name it: another client, no waiter, every holder`),
+}
+
+var phrases = append([]phrase{
+	says(`^[Ww]ho .*[^?]$|(?i)\b(by|of|for|to|from|with|than|as|or|but) who\b`,
+		`"who" has no noun before it: name the client, the holder, the waiter`),
 	says(`^(Held|Lost|Given|Taken|Left|Told|Asked|Called|Meant|Said|Released),`, `a participle is no subject`),
 	says("^It is \\S+( \\S+)? that\\b", `name the subject, without "it is … that"`),
 	says(`(?i)\b(the|a) (lost|late|new|dead|held|killed|stopped|other) one\b`, `repeat the noun instead of "one"`),
 	says(`(?i)\bthat cannot be( is\b|,|$)`, `say "invalid"`),
 	says(`(?i)\b(what is so|is so anyway|stands? again|gives? nothing|back what|knows? of each other|last of them|is away|in line)\b`,
 		`a riddle: use the field's word`),
-}
+}, nameless...)
 
 // checkProse checks the sentences of a document, and the width of its lines.
 func (c *checker) checkProse(d *docs.Document) {
@@ -81,12 +85,12 @@ func wrongWith(sentence string, running bool) (all []string) {
 	if running && whole != sentence && short.MatchString(whole) && whole != "Yes" && whole != "No" {
 		all = append(all, "this is no sentence")
 	}
-	return append(all, phrasesIn(sentence)...)
+	return append(all, phrasesIn(sentence, phrases)...)
 }
 
-func phrasesIn(sentence string) (all []string) {
+func phrasesIn(sentence string, wrong []phrase) (all []string) {
 	sentence = strings.TrimRight(sentence, ".;")
-	for _, p := range phrases {
+	for _, p := range wrong {
 		if p.pattern.MatchString(sentence) {
 			all = append(all, p.wrong)
 		}
