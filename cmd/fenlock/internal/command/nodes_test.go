@@ -277,7 +277,8 @@ func TestChecksAreDocumented(t *testing.T) {
 	named := regexp.MustCompile(`(?:node\.Found|found)\("([a-z-]+)"|^\s*\{"([a-z-]+)", \[\]string\{"`)
 	inCode := map[string]bool{}
 	for _, folder := range []string{"../doctor", "../../../../node/respnode/internal/examine",
-		"../../../../node/filenode"} {
+		"../../../../node/filenode", "../../../../node/pgnode", "../../../../node/mysqlnode",
+		"../../../../node/etcdnode", "../../../../node/zknode"} {
 		files, err := filepath.Glob(folder + "/*.go")
 		if err != nil || len(files) == 0 {
 			t.Fatal(folder, err)
@@ -310,7 +311,7 @@ func TestChecksAreDocumented(t *testing.T) {
 			}
 		}
 	}
-	if len(inCode) < 40 || !maps.Equal(inCode, inDocs) {
+	if len(inCode) < 55 || !maps.Equal(inCode, inDocs) {
 		for check := range inCode {
 			if !inDocs[check] {
 				t.Errorf("docs/json.md lacks %s", check)
