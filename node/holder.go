@@ -83,7 +83,7 @@ func (h Holder) labels() string {
 	case 1:
 		return first
 	}
-	return first + " and " + atLeast + strconv.Itoa(count-1) + " more, who share it"
+	return first + " and " + atLeast + strconv.Itoa(count-1) + " more that share it"
 }
 
 // readers returns those for whom h stands, if it is Shared.

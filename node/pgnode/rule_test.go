@@ -65,7 +65,7 @@ func TestSharedByAsManyAsTheRulesAllow(t *testing.T) {
 		want(t, node.Held)(c.do(reader(rule.MaxReaders + i)))
 	}
 	err := c.n.List(context.Background(), "", func(l node.Lease) bool {
-		if !l.Shared || l.Label != "r0 and 255 more, who share it" {
+		if !l.Shared || l.Label != "r0 and 255 more that share it" {
 			t.Errorf("it is listed as %+v", l)
 		}
 		return true

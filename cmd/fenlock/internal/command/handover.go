@@ -64,8 +64,8 @@ func handOver(cmd *cobra.Command) error {
 	}
 	program := filepath.Join(filepath.Dir(self), allProgram)
 	if os.Getuid() != os.Geteuid() || os.Getgid() != os.Getegid() {
-		// A link to a program chooses the folder that it is found in: who makes one must not get
-		// rights by that.
+		// A link to a program chooses the folder in which it is found. A user that makes a link must
+		// not get rights by that.
 		return exitf(exitNoQuorum, "%s needs the program %s, which fenlock does not become with another user's or "+
 			"group's rights (setuid, setgid): start %[2]s itself", what, allProgram)
 	}

@@ -8,8 +8,7 @@ import (
 )
 
 // startLight makes the start of fenlock run cheaper: it starts with each command that is locked,
-// and waits from then on. A second processor would only have threads look for work: without it a
-// run takes an eighth less CPU time.
+// and waits from then on. The threads of a second processor would only look for work.
 func startLight() {
 	if os.Getenv("GOMAXPROCS") == "" {
 		runtime.GOMAXPROCS(1)
@@ -18,8 +17,7 @@ func startLight() {
 }
 
 // deepen has the stack grow once, while there is little to copy, to what the commands need.
-// Otherwise it doubles four times, each time deeper within cobra: a twentieth of the CPU time of a
-// run.
+// Otherwise it doubles four times, each time deeper within cobra.
 //
 //go:noinline
 func deepen() byte {

@@ -229,7 +229,7 @@ func TestSharedRun(t *testing.T) {
 		t.Errorf("the tokens are %q and %q", one, two)
 	}
 	h.start("fenlock", "run", "--no-wait", "x", "--", "true").want(75, `"x" is held by a reader (`,
-		") and 1 more, who share it")
+		") and 1 more that share it")
 	// Each of them is shown, with its process, and nothing that a terminal obeys.
 	labels := regexp.MustCompile(`a reader \(\S+/\d+\) and a reader \(\S+/\d+\)`)
 	ls := h.start("fenlock", "ls")
@@ -286,7 +286,7 @@ func TestSlotsRun(t *testing.T) {
 	run("--no-wait").want(75, `none of the 2 slots of "x" is free: "x#`)
 	run("--wait", "100ms", "-E", "3").want(3, `gave up after 100ms: none of the 2 slots of "x" is free: "x#`)
 	h.start("fenlock", "run", "--no-wait", "x", "--", "true").want(75, `"x" is held by a worker (`,
-		") and 1 more, who share it")
+		") and 1 more that share it")
 	h.start("fenlock", "run", "--slots", "3", "x", "--", "true").want(78,
 		`"x" has 3 slots for the caller and 2 for a worker (`, "--slots")
 	waits := run()

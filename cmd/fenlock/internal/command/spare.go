@@ -63,7 +63,7 @@ func (s *spare) take() *watched {
 
 // drop ends the watchdog, unless it was taken. It has no command, and so nothing to do first: one
 // that was stopped, or has not begun, ends as well. It is waited for: it has the folder and the
-// files of the user that started fenlock, who may want to unmount them after that.
+// files of the user that started fenlock. That user may want to unmount them then.
 func (s *spare) drop() {
 	if w := s.take(); w != nil {
 		w.process.Kill()

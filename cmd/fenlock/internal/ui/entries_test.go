@@ -147,7 +147,7 @@ func TestPageIsSorted(t *testing.T) {
 func (f *fake) share(name string, slots int, labels ...string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	l := f.held(name, labels[0]+" and more, who share it", 0)
+	l := f.held(name, labels[0]+" and more that share it", 0)
 	l.Since, l.Slots = time.Time{}, slots
 	for i, label := range labels {
 		l.Shares = append(l.Shares, admin.Share{Label: label, Since: at(i), Token: fence.Token(70 + i), Left: l.Left,
@@ -170,7 +170,7 @@ func TestShared(t *testing.T) {
 		r := a.get("/")
 		r.want(t, 200, "shared by 4", "&lt;b&gt;web-1&lt;/b&gt;/17", "web-3/19", "and 1 more", "3 of 5 slots", "job-3",
 			`href="lock?name=gpu%232"`, "reader/1", "3 locks are held, and 2 wait.", "not", "<b>web-1", "web-4/20",
-			"who share it", `href="break?name=gpu"`)
+			"that share it", `href="break?name=gpu"`)
 		if n := strings.Count(r.body, `<tr id="lock-`); n != 3 {
 			t.Errorf("%d rows", n)
 		}
@@ -180,7 +180,7 @@ func TestShared(t *testing.T) {
 		a.get("/lock?name=gpu%232").want(t, 200, "Held by job-3", `A slot of <a href="lock?name=gpu">gpu</a>`,
 			`href="break?name=gpu%232"`)
 		a.get("/?filter=gpu%232").want(t, 200, "3 of 5 slots")
-		a.get("/break?name=read").want(t, 200, "web-2/18, web-3/19 and 1 more, who share it", "Each of them")
+		a.get("/break?name=read").want(t, 200, "web-2/18, web-3/19 and 1 more that share it", "Each of them")
 
 		for i := range 3 {
 			f.hold(fmt.Sprint("gpu#", i), fmt.Sprint("job-", i+1), 10)

@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// local is either end of a link within a process. A socket would cost a twentieth of the CPU time
-// of a run. That is two more goroutines that read it, the threads that wake up for these, and
-// coding.
+// local is either end of a link within a process. A socket would cost each run two more goroutines
+// that read it, the threads that wake up for these, and coding.
 type local struct {
 	orders *queue[Order]
 	news   *queue[News]

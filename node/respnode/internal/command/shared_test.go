@@ -18,7 +18,7 @@ func TestValueOfSeveral(t *testing.T) {
 	for end := range len(value) + 1 {
 		label(value[:end]) // does not panic
 	}
-	if got := label(value); got != "label 0 and 8 more, who share it" {
+	if got := label(value); got != "label 0 and 8 more that share it" {
 		t.Errorf("the label is %q", got)
 	}
 	for i := range 256 {
