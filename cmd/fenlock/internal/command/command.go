@@ -18,9 +18,7 @@ import (
 // fenlock-all with them.
 func Main(linked *Extras) {
 	only := needed(os.Args[1:])
-	if only == "run" {
-		startLight()
-	}
+	startLight(only)
 	link(linked)
 	if err := checkHandedOver(); err != nil {
 		os.Exit(status(err))

@@ -4,16 +4,19 @@ package command
 
 import (
 	"os"
-	"runtime"
+
+	"github.com/fenlock/fenlock/cmd/fenlock/internal/light"
 )
 
 // startLight makes the start of fenlock run cheaper: it starts with each command that is locked,
-// and waits from then on. The threads of a second processor would only look for work.
-func startLight() {
-	if os.Getenv("GOMAXPROCS") == "" {
-		runtime.GOMAXPROCS(1)
+// and waits from then on. Other subcommands use all processors, and so does one with GOMAXPROCS.
+func startLight(only string) {
+	if only != "run" && only != "version" || os.Getenv("GOMAXPROCS") != "" {
+		light.Undo()
 	}
-	deepen()
+	if only == "run" {
+		deepen()
+	}
 }
 
 // deepen has the stack grow once, while there is little to copy, to what the commands need.
