@@ -8,8 +8,6 @@ package command
 import (
 	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/spf13/cobra"
 )
@@ -23,10 +21,9 @@ func Main(linked *Extras) {
 	if err := checkHandedOver(); err != nil {
 		os.Exit(status(err))
 	}
-	// Caught, so that a write to a closed pipe is an error and not the end:
-	// "fenlock run ... 2>&1 | head" must still release the lock. Not ignored:
-	// the command would inherit that.
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	if only != "run" { // which seldom prints
+		catchPipe()
+	}
 	root, out := rootCommand(only), &printed{w: os.Stdout}
 	root.SetOut(out)
 	err := root.Execute()

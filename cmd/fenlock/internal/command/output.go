@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
+	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -37,6 +40,7 @@ func newOutput(w io.Writer) *output {
 	o := &output{messages: make(chan message, maxUnread)}
 	go func() {
 		for m := range o.messages {
+			catchPipe()
 			// One write, so that lines of several processes do not mix.
 			io.WriteString(w, m.text)
 			if n := o.dropped.Swap(0); n > 0 {
@@ -84,3 +88,8 @@ func (o *output) flush() {
 	case <-time.After(4 * patience):
 	}
 }
+
+// catchPipe has SIGPIPE caught, so that a write to a closed pipe is an error and not the end:
+// "fenlock run ... 2>&1 | head" must still release the lock. Not ignored: the command would inherit
+// that. To catch a signal costs fenlock run a hundredth of its time, as two threads take turns.
+var catchPipe = sync.OnceFunc(func() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) })

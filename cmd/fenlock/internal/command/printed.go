@@ -17,6 +17,7 @@ type printed struct {
 
 // Write implements io.Writer.
 func (p *printed) Write(text []byte) (int, error) {
+	catchPipe()
 	n, err := p.w.Write(text)
 	if p.err == nil {
 		p.err = err

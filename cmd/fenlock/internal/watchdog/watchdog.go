@@ -75,11 +75,9 @@ func run(argument string) int {
 // any thread will do.
 func Here(l Link) {
 	defer l.Close()
-	// Caught, for the same reason as in run; the signals themselves fenlock passes on.
-	if signal.Ignored(syscall.SIGTTOU) {
+	if signal.Ignored(syscall.SIGTTOU) { // since fenlock took the terminal back from the command before
 		signal.Reset(syscall.SIGTTOU)
 	}
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE, syscall.SIGTTOU)
 	serve(l, nil, true)
 }
 
@@ -99,6 +97,10 @@ func serve(l Link, signals <-chan os.Signal, suspends bool) int {
 		// once is not started.
 		l.Report(News{Failed: &Failed{Late: true}})
 		return 0
+	}
+	if suspends && first.Job.Foreground {
+		// Caught, for the same reason as in run; without a terminal it would only cost.
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGTTOU)
 	}
 	child, err := start(first.Job, !suspends)
 	if err != nil {
