@@ -19,11 +19,14 @@ func (w *writer) text(s string) {
 }
 
 // reader reads what a writer wrote. After something that no writer writes it is bad, and reads
-// zeros.
+// zeros. Texts are parts of the whole: a queue may have hundreds.
 type reader struct {
-	rest []byte
-	bad  bool
+	whole string
+	rest  []byte // what is still to be read
+	bad   bool
 }
+
+func newReader(b []byte) *reader { return &reader{whole: string(b), rest: b} }
 
 func (r *reader) number(most uint64) uint64 {
 	n, size := binary.Uvarint(r.rest)
@@ -48,7 +51,7 @@ func (r *reader) text() string {
 	if r.bad {
 		return ""
 	}
-	s := string(r.rest[:n])
+	s := r.whole[len(r.whole)-len(r.rest):][:n]
 	r.rest = r.rest[n:]
 	return s
 }

@@ -167,7 +167,7 @@ func (r *room) decode(base fence.Token) error {
 	if len(r.body) == 0 {
 		return nil
 	}
-	b := reader{rest: r.body}
+	b := newReader(r.body)
 	for range b.count() {
 		stripe, token := int(b.number(node.Stripes-1)), b.token()
 		if stripe%rooms != r.number || token <= base {
@@ -183,7 +183,9 @@ func (r *room) decode(base fence.Token) error {
 	for range b.count() {
 		name := b.text()
 		q := rule.QueueRecord{Expires: b.time()}
-		for range b.count() {
+		n := b.count()
+		q.Waiters = make([]node.Place, 0, n)
+		for range n {
 			q.Waiters = append(q.Waiters, node.Place{Stamp: int64(b.number(1 << 53)), Waiter: b.text()})
 		}
 		r.Queues[name] = q
