@@ -34,12 +34,14 @@ type Admission struct {
 }
 
 // RunAdmission runs the scenes of admission, one subtest per scene. It calls open for each, with an
-// empty store that was never used, or that was admitted and never used since. An engine whose store
-// cannot lose its memory needs none of it: it is no node.Rejoiner for its own sake.
+// empty store that was never used, or that was admitted and never used since. The scenes wait most
+// of their time: where each has a store of its own, open may call t.Parallel first. Goroutines are
+// counted when all scenes have ended. An engine whose store cannot lose its memory needs none of
+// it: it is no node.Rejoiner for its own sake.
 func RunAdmission(t *testing.T, open func(t *testing.T) Admission) {
+	noLeak(t)
 	for _, scene := range admissionScenes {
 		t.Run(nameOf(scene), func(t *testing.T) {
-			noLeak(t)
 			h := open(t)
 			scene(&admissionSuite{T: t, Admission: h, began: time.Now(), peers: [2]*peer{{name: "peer 1"}, {name: "peer 2"}},
 				fail: t.Fatalf})
