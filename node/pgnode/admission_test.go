@@ -1,29 +1,24 @@
 package pgnode
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/internal/testserver"
 	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/admit"
-	"github.com/fenlock/fenlock/node/memnode"
 	"github.com/fenlock/fenlock/nodetest"
 )
 
 func TestAdmission(t *testing.T) { // not beside others: it counts goroutines
-	c := newCluster(t)
-	c.exec(`SELECT 1`) // the pool's own goroutines are there from now on
+	server := shared()
 	nodetest.RunAdmission(t, func(t *testing.T) nodetest.Admission {
-		c := cluster{c.Postgres, t, c.admin}
+		t.Parallel()
+		c := cluster{server, t, open(t, server.DSN())}
 		name := c.database()
 		return nodetest.Admission{
 			Open: func() node.Node { return open(t, c.url(name)) },
@@ -54,68 +49,6 @@ func patient(t testing.TB, n *Node, r node.Request) (a node.Answer, err error) {
 	return a, err
 }
 
-// silent is a node that does not answer one of its clients.
-type silent struct {
-	node.Node
-	off atomic.Bool
-}
-
-func (s *silent) Engine() any { return s }
-
-func (s *silent) Do(ctx context.Context, r node.Request) (node.Answer, error) {
-	if s.off.Load() {
-		return node.Answer{}, node.NotSent(errors.New("no answer"))
-	}
-	return s.Node.Do(ctx, r)
-}
-
-func (s *silent) Join(g node.Group) error { return s.Node.Engine().(node.Rejoiner).Join(g) }
-
-func (s *silent) Registers(ctx context.Context) (node.Registers, error) {
-	if s.off.Load() {
-		return node.Registers{}, errors.New("no answer")
-	}
-	return s.Node.Engine().(node.Rejoiner).Registers(ctx)
-}
-
-// Of three servers that are said to be new, a client reaches two. One does not know of the holder,
-// and the other is the database, whose schema was made again.
-func TestNewServersBesideASilentNode(t *testing.T) {
-	t.Parallel()
-	c := newCluster(t)
-	name := c.database()
-	a, b := memnode.New("a"), memnode.New("b")
-	client := func(off int) (*fenlock.Locker, *Node) {
-		n := open(t, c.url(name))
-		group := []*silent{{Node: a.Share()}, {Node: b.Share()}}
-		group[off].off.Store(true)
-		l, err := fenlock.New(fenlock.Config{Nodes: []fenlock.Node{group[0], group[1], n}, NewServers: true,
-			TTL: time.Minute, MaxTTL: time.Minute, NodeTimeout: 10 * time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { l.Close() })
-		return l, n
-	}
-	first, n := client(0)
-	admitted(t, n)
-	held, err := first.Acquire(t.Context(), "name")
-	if err != nil {
-		t.Fatal(err)
-	}
-	exec1(t, n, `DROP SCHEMA fenlock CASCADE`)
-	if err := n.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	second, _ := client(1)
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-	defer cancel()
-	if other, err := second.Acquire(ctx, "name"); err == nil {
-		t.Fatalf("two hold it, with the tokens %d and %d, for %v and %v", held.Token(), other.Token(), held.Remaining(),
-			other.Remaining())
-	}
-}
-
 // admitted has a node admitted, as if it had waited for the longest lease.
 func admitted(t testing.TB, n *Node) {
 	t.Helper()
@@ -133,22 +66,15 @@ func admitted(t testing.TB, n *Node) {
 // used.
 func TestSchemaMadeAgain(t *testing.T) {
 	t.Parallel()
-	server := testserver.StartPostgres(t)
+	server := shared()
 	n := open(t, newSchema(t, server))
-	join := func(n *Node, isNew bool) *Node {
-		if err := n.Join(node.Group{Nodes: []node.Node{n}, MaxTTL: shortTTL, New: isNew}); err != nil {
-			t.Fatal(err)
-		}
-		return n
-	}
-	join(n, true)
-	take(t, n, "a")
+	take(t, join(t, n, shortTTL, true), "a")
 	lost := time.Now()
 	exec1(t, n, `DROP SCHEMA fenlock CASCADE`)
 	if err := n.Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	again := join(open(t, in(server.DSN(), n.schema)), false)
+	again := join(t, open(t, in(server.DSN(), n.schema)), shortTTL, false)
 	a, err := again.Do(t.Context(), asAcquire(request("a", 0)))
 	// A machine may need longer for a connection than the schema is out.
 	if late := time.Since(lost) >= admit.Quarantine(shortTTL); err != nil || a.Status != node.Rejoining && !late {
@@ -162,7 +88,7 @@ func TestSchemaMadeAgain(t *testing.T) {
 	// It has waited before a client came.
 	waited := open(t, newSchema(t, server))
 	time.Sleep(admit.Quarantine(shortTTL) + 10*time.Millisecond)
-	take(t, join(waited, false), "a")
+	take(t, join(t, waited, shortTTL, false), "a")
 }
 
 // The database gets to be out while an operation is under way that has seen that it votes. Its
@@ -331,7 +257,7 @@ func content(t testing.TB, n *Node) (all string) {
 // Each thing that does not fit has an error of its own that says what, and nothing is written.
 func TestWhatDoesNotFit(t *testing.T) {
 	t.Parallel()
-	server := testserver.StartPostgres(t)
+	server := shared()
 	for what, c := range map[string]struct {
 		change []string
 		group  func(n, other *Node, g *node.Group)
@@ -355,6 +281,12 @@ func TestWhatDoesNotFit(t *testing.T) {
 		"a mark without a name": {change: []string{`UPDATE fenlock.memory SET id = ''`},
 			says: []string{"not with which memory"}},
 		"a memory that survives a crash": {change: []string{`ALTER TABLE fenlock.memory SET LOGGED`},
+			says: []string{"SET UNLOGGED"}},
+		"the same, after a crash": {change: []string{`ALTER TABLE fenlock.memory SET LOGGED`, `TRUNCATE fenlock.memory`},
+			says: []string{"SET UNLOGGED"}},
+		"registers that survive none": {change: []string{`ALTER TABLE fenlock.registers SET UNLOGGED`,
+			`TRUNCATE fenlock.memory`}, says: []string{"SET UNLOGGED"}},
+		"facts that survive none": {change: []string{`ALTER TABLE fenlock.meta SET UNLOGGED`, `TRUNCATE fenlock.memory`},
 			says: []string{"SET UNLOGGED"}},
 	} {
 		u := newSchema(t, server)
@@ -403,7 +335,7 @@ func withoutEmptyRegister(content string) string {
 // Clients that reach a group of one by other names agree.
 func TestAliasOfAGroupOfOne(t *testing.T) {
 	t.Parallel()
-	server := testserver.StartPostgres(t)
+	server := shared()
 	u := newSchema(t, server)
 	take(t, short(t, u), "a")
 	take(t, short(t, u+"&name=other"), "b")
@@ -417,39 +349,6 @@ func TestAliasOfAGroupOfOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	take(t, other, "d")
-}
-
-// Many clients at once: one of them has the database admitted, and its memory has one name.
-func TestManyAdmit(t *testing.T) {
-	t.Parallel()
-	server := testserver.StartPostgres(t)
-	u := newSchema(t, server)
-	first := short(t, u)
-	take(t, first, "a")
-	server.Kill()
-	server.Start()
-	lost := time.Now()
-	var all sync.WaitGroup
-	memories := make(chan string, 4)
-	for range 4 {
-		n := short(t, u)
-		all.Go(func() {
-			patient(t, n, asAcquire(request("a", 0)))
-			if r, err := n.Registers(t.Context()); err == nil {
-				memories <- r.Memory
-			}
-		})
-	}
-	all.Wait()
-	close(memories)
-	one := ""
-	for memory := range memories {
-		if memory == "" || one != "" && memory != one {
-			t.Errorf("the memory %q beside %q", memory, one)
-		}
-		one = memory
-	}
-	returns(t, short(t, u), "a", lost)
 }
 
 // What the first to come waits for, and what a person should know of standbys, is found out by

@@ -15,7 +15,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
 
-	"github.com/fenlock/fenlock/internal/testserver"
 	"github.com/fenlock/fenlock/internal/testserver/proxy"
 	"github.com/fenlock/fenlock/node"
 )
@@ -25,14 +24,11 @@ import (
 // sent.
 func TestSlowConnection(t *testing.T) {
 	t.Parallel()
-	server := testserver.StartPostgres(t)
+	server := shared()
 	u := newSchema(t, server)
 	schema := open(t, u).schema
 	relay, through := through(t, server, server.DSN())
-	config, err := pgx.ParseConfig(through)
-	if err != nil {
-		t.Fatal(err)
-	}
+	config := configured(t, through)
 	begun := 0
 	db := stdlib.OpenDB(*config, stdlib.OptionBeforeConnect(func(context.Context, *pgx.ConnConfig) error {
 		begun++
@@ -40,14 +36,7 @@ func TestSlowConnection(t *testing.T) {
 	}))
 	defer db.Close()
 	db.SetMaxOpenConns(1)
-	n, err := New(db, "mine", schema)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer n.Close()
-	if err := n.Join(node.Group{Nodes: []node.Node{n}, MaxTTL: maxTTL, New: true}); err != nil {
-		t.Fatal(err)
-	}
+	n := on(t, db, schema)
 	lift := relay.Impose(proxy.Rule{From: proxy.Effect{Hold: true}})
 	for range 3 {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -79,34 +68,29 @@ func (m mortal) Write(b []byte) (int, error) {
 	return m.Conn.Write(b)
 }
 
+// mortals has connections end when the number that it returns grows.
+func mortals(t *testing.T, dsn string) (*pgx.ConnConfig, *atomic.Int64) {
+	config, current := configured(t, dsn), new(atomic.Int64)
+	config.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		c, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+		return mortal{c, current.Load(), current}, err
+	}
+	return config, current
+}
+
 // Connections of the pool that had ended are no reason to fail, even if all had. What was not sent
 // is sent on another one.
 func TestConnectionsThatHadEnded(t *testing.T) {
 	t.Parallel()
-	server := testserver.StartPostgres(t)
+	server := shared()
 	schema := open(t, newSchema(t, server)).schema
-	config, err := pgx.ParseConfig(server.DSN())
-	if err != nil {
-		t.Fatal(err)
-	}
-	var current atomic.Int64
-	config.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
-		c, err := (&net.Dialer{}).DialContext(ctx, network, addr)
-		return mortal{c, current.Load(), &current}, err
-	}
+	config, current := mortals(t, server.DSN())
 	db := stdlib.OpenDB(*config)
 	defer db.Close()
 	const many = 8
 	db.SetMaxOpenConns(many)
 	db.SetMaxIdleConns(many)
-	n, err := New(db, "mine", schema)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer n.Close()
-	if err := n.Join(node.Group{Nodes: []node.Node{n}, MaxTTL: maxTTL, New: true}); err != nil {
-		t.Fatal(err)
-	}
+	n := on(t, db, schema)
 	for range 2 { // the pool pings what was not used for a second
 		var conns []*sql.Conn
 		for range many {
@@ -140,7 +124,7 @@ func TestConnectionsThatHadEnded(t *testing.T) {
 // connection.
 func TestLatePrepare(t *testing.T) {
 	t.Parallel()
-	server := testserver.StartPostgres(t)
+	server := shared()
 	u := newSchema(t, server)
 	relay, through := through(t, server, u)
 	sees, n := alone(t, u), alone(t, through)
@@ -174,7 +158,7 @@ func TestLatePrepare(t *testing.T) {
 // A connection whose statement does not fit the tables any more is not used again.
 func TestStatementOfBefore(t *testing.T) {
 	t.Parallel()
-	server := testserver.StartPostgres(t)
+	server := shared()
 	n := open(t, newSchema(t, server))
 	n.db.SetMaxOpenConns(1)
 	text := inSchema("SELECT * FROM fenlock.of_before", n.schema)
@@ -237,15 +221,11 @@ func (c *misleadingConn) QueryContext(ctx context.Context, text string, args []d
 // A statement that may have been carried out is not marked as not sent.
 func TestDriverThatMisleads(t *testing.T) {
 	t.Parallel()
-	server := testserver.StartPostgres(t)
+	server := shared()
 	sees := alone(t, newSchema(t, server))
 	want(t, node.Granted)(sees.Do(t.Context(), as(node.Acquire, request("x", 0))))
 	connector := func(dsn string) driver.Connector {
-		config, err := pgx.ParseConfig(dsn)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return stdlib.GetConnector(*config)
+		return stdlib.GetConnector(*configured(t, dsn))
 	}
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -259,14 +239,7 @@ func TestDriverThatMisleads(t *testing.T) {
 		m := &misleading{Connector: connector(server.DSN()), after: after}
 		db := sql.OpenDB(m)
 		defer db.Close()
-		n, err := New(db, "mine", sees.schema)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer n.Close()
-		if err := n.Join(node.Group{Nodes: []node.Node{n}, MaxTTL: maxTTL, New: true}); err != nil {
-			t.Fatal(err)
-		}
+		n := on(t, db, sees.schema)
 		want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, request("y "+name, 0))))
 		db.SetMaxIdleConns(0)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -286,13 +259,10 @@ func TestDriverThatMisleads(t *testing.T) {
 // A request that is given up leaves the connection of another driver alive, too.
 func TestAnotherDriver(t *testing.T) {
 	t.Parallel()
-	server := testserver.StartPostgres(t)
+	server := shared()
 	schema := open(t, newSchema(t, server)).schema
 	relay, through := through(t, server, server.DSN())
-	config, err := pgx.ParseConfig(through)
-	if err != nil {
-		t.Fatal(err)
-	}
+	config := configured(t, through)
 	var begun atomic.Int64
 	db := sql.OpenDB(&misleading{Connector: stdlib.GetConnector(*config,
 		stdlib.OptionBeforeConnect(func(context.Context, *pgx.ConnConfig) error {
@@ -301,14 +271,7 @@ func TestAnotherDriver(t *testing.T) {
 		}))})
 	defer db.Close()
 	db.SetMaxOpenConns(1)
-	n, err := New(db, "mine", schema)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer n.Close()
-	if err := n.Join(node.Group{Nodes: []node.Node{n}, MaxTTL: maxTTL, New: true}); err != nil {
-		t.Fatal(err)
-	}
+	n := on(t, db, schema)
 	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, request("a", 0))))
 	lift := relay.Impose(proxy.Rule{From: proxy.Effect{Hold: true}})
 	for range 3 {
@@ -328,27 +291,15 @@ func TestAnotherDriver(t *testing.T) {
 // Connections that end as soon as they are made are not made on and on.
 func TestConnectionsThatEndAtOnce(t *testing.T) {
 	t.Parallel()
-	server := testserver.StartPostgres(t)
+	server := shared()
 	schema := open(t, newSchema(t, server)).schema
-	config, err := pgx.ParseConfig(server.DSN())
-	if err != nil {
-		t.Fatal(err)
-	}
-	var current atomic.Int64
-	config.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
-		c, err := (&net.Dialer{}).DialContext(ctx, network, addr)
-		return mortal{c, current.Load(), &current}, err
-	}
+	config, current := mortals(t, server.DSN())
 	db := stdlib.OpenDB(*config, stdlib.OptionAfterConnect(func(context.Context, *pgx.Conn) error {
 		current.Add(1)
 		return nil
 	}))
 	defer db.Close()
-	n, err := New(db, "mine", schema)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer n.Close()
+	n := on(t, db, schema)
 	var one int
 	if err := n.query(t.Context(), "SELECT 1", nil, &one); !errors.Is(err, errUnsent) {
 		t.Errorf("%v", err)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"os/exec"
 	"strings"
 	"testing"
@@ -99,23 +98,6 @@ func TestDumpWithTheSameNumber(t *testing.T) {
 	}
 }
 
-// A memory in a table that survives a crash would be believed though the leases are gone.
-func TestTablesOfTheWrongKind(t *testing.T) {
-	t.Parallel()
-	server := testserver.StartPostgres(t)
-	for _, change := range []string{`ALTER TABLE fenlock.memory SET LOGGED`, `ALTER TABLE fenlock.registers SET UNLOGGED`,
-		`ALTER TABLE fenlock.meta SET UNLOGGED`} {
-		n := alone(t, newSchema(t, server))
-		want(t, node.Granted)(n.Do(t.Context(), asAcquire(request("a", 0))))
-		exec1(t, n, change)
-		exec1(t, n, `TRUNCATE fenlock.memory`) // by a crash
-		a, err := n.Do(t.Context(), asAcquire(request("b", 0)))
-		if !errors.Is(err, node.ErrMisconfigured) || !strings.Contains(fmt.Sprint(err), "SET UNLOGGED") {
-			t.Errorf("%s: %+v, %v", change, a, err)
-		}
-	}
-}
-
 // A user that may create something in a schema of the search path does not get into fenlock's
 // functions.
 func TestSearchPath(t *testing.T) {
@@ -166,7 +148,7 @@ func TestLabelInAnotherEncoding(t *testing.T) {
 // A request that waits for an admission that another has begun waits no longer than its context.
 func TestAdmissionThatHangs(t *testing.T) {
 	t.Parallel()
-	server := testserver.StartPostgres(t)
+	server := shared()
 	u := newSchema(t, server)
 	n, other := alone(t, u), open(t, u)
 	tx, err := other.db.Begin()

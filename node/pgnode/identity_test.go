@@ -23,8 +23,7 @@ type cluster struct {
 var databases atomic.Int64
 
 func newCluster(t testing.TB) cluster {
-	server := testserver.StartPostgres(t)
-	return cluster{server, t, open(t, server.DSN())}
+	return cluster{shared(), t, open(t, shared().DSN())}
 }
 
 func (c cluster) exec(statements ...string) {
@@ -186,7 +185,7 @@ func TestIdentityIsTheSameForAll(t *testing.T) {
 // No operation pays for knowing which database it is in: the plan has it as a constant.
 func TestHomeIsAConstant(t *testing.T) {
 	t.Parallel()
-	server := testserver.StartPostgres(t)
+	server := shared()
 	n := open(t, newSchema(t, server))
 	var plan strings.Builder
 	err := n.each(t.Context(), inSchema(

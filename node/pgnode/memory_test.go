@@ -1,11 +1,7 @@
 package pgnode
 
 import (
-	"bytes"
-	"context"
-	"os/exec"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,11 +16,7 @@ const shortTTL = 1500 * time.Millisecond
 // short opens a node that is the whole group, of leases that are soon over.
 func short(t testing.TB, rawURL string) *Node {
 	t.Helper()
-	n := open(t, rawURL)
-	if err := n.Join(node.Group{Nodes: []node.Node{n}, MaxTTL: shortTTL, New: true}); err != nil {
-		t.Fatal(err)
-	}
-	return n
+	return join(t, open(t, rawURL), shortTTL, true)
 }
 
 // take acquires a name for the group's longest TTL, and returns the token.
@@ -73,14 +65,7 @@ func TestCrash(t *testing.T) {
 	}
 	killed := time.Now()
 	server.Start()
-	a, err := n.Do(t.Context(), as(node.Extend, r))
-	for range maxConnections { // of the server that was
-		if err == nil {
-			break
-		}
-		a, err = n.Do(t.Context(), as(node.Extend, r))
-	}
-	if want(t, node.Rejoining)(a, err); a.Absence.Cause != node.Restarted || a.Absence.Wait <= 0 ||
+	if a := want(t, node.Rejoining)(patient(t, n, as(node.Extend, r))); a.Absence.Cause != node.Restarted || a.Absence.Wait <= 0 ||
 		a.Absence.Wait > admit.Quarantine(shortTTL) {
 		t.Errorf("it is out: %+v", a.Absence)
 	}
@@ -100,7 +85,7 @@ func TestCrash(t *testing.T) {
 // is where it was.
 func TestClockBackWhileItWaits(t *testing.T) {
 	t.Parallel()
-	server := testserver.StartPostgres(t)
+	server := shared()
 	n := short(t, newSchema(t, server))
 	_, first := take(t, n, "a")
 	exec1(t, n, `TRUNCATE fenlock.memory`) // by a crash, when the clock was an hour ahead
@@ -125,45 +110,10 @@ func TestRestart(t *testing.T) {
 	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, r)))
 	server.Stop()
 	server.Start()
-	var a node.Answer
-	var err error
-	for range 3 { // connections from before
-		if a, err = n.Do(t.Context(), as(node.Acquire, request("held", 0))); err == nil {
-			break
-		}
-	}
-	if want(t, node.Held)(a, err); a.HeldBy != "test" {
+	if a := want(t, node.Held)(patient(t, n, asAcquire(request("held", 0)))); a.HeldBy != "test" {
 		t.Errorf("held by %q", a.HeldBy)
 	}
 	want(t, node.Granted)(n.Do(t.Context(), as(node.Extend, r)))
-}
-
-// One backend that is killed makes the server start anew within a moment, and its memory is
-// as empty as after any crash.
-func TestBackendKilled(t *testing.T) {
-	t.Parallel()
-	server := testserver.StartPostgres(t)
-	u := newSchema(t, server)
-	n := short(t, u)
-	_, token := take(t, n, "a")
-	var pid string
-	if err := n.db.QueryRow(`SELECT pg_backend_pid()::text`).Scan(&pid); err != nil {
-		t.Fatal(err)
-	}
-	const ready = "database system is ready to accept"
-	begun := strings.Count(server.Log(), ready)
-	killed := time.Now()
-	if output, err := exec.Command("kill", "-9", pid).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, output)
-	}
-	for end := time.Now().Add(patience); strings.Count(server.Log(), ready) == begun; time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("the server has not begun anew")
-		}
-	}
-	if again := returns(t, n, "a", killed); again <= token {
-		t.Errorf("the token %d after %d", again, token)
-	}
 }
 
 // A replica that is promoted has no leases, and knows it.
@@ -196,29 +146,6 @@ func TestPromotion(t *testing.T) {
 	}
 }
 
-// A dump has the tables that are not logged in it. Restored, they are not believed.
-func TestDump(t *testing.T) {
-	t.Parallel()
-	server := testserver.StartPostgres(t)
-	n := short(t, newSchema(t, server))
-	_, token := take(t, n, "a")
-	dump := server.Dump()
-	if !bytes.Contains(dump, []byte(".memory (")) {
-		t.Fatal("the dump has no row of memory in it: the test tests nothing")
-	}
-	other := testserver.StartPostgres(t)
-	restore := exec.Command("psql", "-q", "-v", "ON_ERROR_STOP=1", other.DSN())
-	restore.Stdin = bytes.NewReader(dump)
-	if output, err := restore.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, output)
-	}
-	restored := short(t, in(other.DSN(), n.schema))
-	lost := time.Now()
-	if again := returns(t, restored, "a", lost); again <= token {
-		t.Errorf("the token %d after %d", again, token)
-	}
-}
-
 // Nor is a dump that comes back to where it was made, with a name that is free in it and held
 // since.
 func TestDumpIntoTheSameDatabase(t *testing.T) {
@@ -232,47 +159,4 @@ func TestDumpIntoTheSameDatabase(t *testing.T) {
 	lost := time.Now()
 	restore(t, server, dump)
 	returns(t, short(t, in(server.DSN(), n.schema)), "a", lost)
-}
-
-// A crash at any moment: tokens go up, and no name is held twice.
-func TestCrashesUnderTraffic(t *testing.T) {
-	t.Parallel()
-	server := testserver.StartPostgres(t)
-	u := newSchema(t, server)
-	n := short(t, u)
-	ctx, cancel := context.WithCancel(t.Context())
-	tokens := make(chan fence.Token, 1_000_000)
-	var granted atomic.Int32
-	go func() {
-		defer close(tokens)
-		for ctx.Err() == nil {
-			r := request("a", 0)
-			r.TTL = shortTTL
-			if a, err := n.Do(ctx, as(node.Acquire, r)); err == nil && a.Status == node.Granted {
-				tokens <- a.Register
-				granted.Add(1)
-				n.Do(ctx, as(node.Release, r))
-			}
-		}
-	}()
-	for crash := range 4 {
-		for enough, end := granted.Load()+50,
-			time.Now().Add(3*time.Minute); granted.Load() < enough; time.Sleep(time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatalf("%d crashes, and too few acquisitions after them", crash)
-			}
-		}
-		if crash < 3 {
-			server.Kill()
-			server.Start()
-		}
-	}
-	cancel()
-	last := fence.Token(0)
-	for token := range tokens {
-		if token <= last {
-			t.Fatalf("the token %d after %d", token, last)
-		}
-		last = token
-	}
 }

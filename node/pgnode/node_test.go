@@ -3,9 +3,12 @@ package pgnode
 import (
 	"context"
 	"crypto/rand"
+	"database/sql"
 	"encoding/hex"
 	"fmt"
 	"net/url"
+	"os"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -14,9 +17,29 @@ import (
 	"github.com/fenlock/fenlock/internal/testserver"
 	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/nodetest"
+	"github.com/jackc/pgx/v5"
 )
 
-var schemas atomic.Int64
+// shared is a server for the tests that do it no harm, each with a schema or a database of its own.
+// The first of them starts it, and it stays until the binary ends.
+var shared = sync.OnceValue(func() *testserver.Postgres {
+	var server *testserver.Postgres
+	if err := testserver.Try(func() error { server = testserver.StartPostgres(&outside); return nil }); err != nil {
+		panic(err)
+	}
+	return server
+})
+
+var (
+	outside testserver.Outside
+	schemas atomic.Int64
+)
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	outside.Close()
+	os.Exit(code)
+}
 
 // newSchema makes a schema of the test's own, and returns a URL that leads to it.
 func newSchema(t testing.TB, server *testserver.Postgres) string {
@@ -56,11 +79,36 @@ const maxTTL = time.Minute
 // alone opens a node that is the whole group.
 func alone(t testing.TB, rawURL string) *Node {
 	t.Helper()
-	n := open(t, rawURL)
-	if err := n.Join(node.Group{Nodes: []node.Node{n}, MaxTTL: maxTTL, New: true}); err != nil {
+	return join(t, open(t, rawURL), maxTTL, true)
+}
+
+// join has a node be a group of its own.
+func join(t testing.TB, n *Node, maxTTL time.Duration, isNew bool) *Node {
+	t.Helper()
+	if err := n.Join(node.Group{Nodes: []node.Node{n}, MaxTTL: maxTTL, New: isNew}); err != nil {
 		t.Fatal(err)
 	}
 	return n
+}
+
+func configured(t testing.TB, dsn string) *pgx.ConnConfig {
+	t.Helper()
+	config, err := pgx.ParseConfig(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return config
+}
+
+// on makes a node on a pool, which is the whole group. The test closes the node.
+func on(t testing.TB, db *sql.DB, schema string) *Node {
+	t.Helper()
+	n, err := New(db, "mine", schema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { n.Close() })
+	return join(t, n, maxTTL, true)
 }
 
 func request(name string, token fence.Token) node.Request {
@@ -85,17 +133,10 @@ func want(t testing.TB, status node.Status) func(node.Answer, error) node.Answer
 }
 
 func TestConformance(t *testing.T) {
-	server := testserver.StartPostgres(t)
+	server := shared()
 	nodetest.Run(t, func(t *testing.T) nodetest.Harness {
 		u := newSchema(t, server)
-		group := func() *Node {
-			n := open(t, u)
-			if err := n.Join(node.Group{Nodes: []node.Node{n}, MaxTTL: time.Hour, New: true}); err != nil {
-				t.Fatal(err)
-			}
-			return n
-		}
-		n, other := group(), group()
+		n, other := join(t, open(t, u), time.Hour, true), join(t, open(t, u), time.Hour, true)
 		if _, err := n.Do(context.Background(), node.Request{Op: node.Release, Name: "warm"}); err != nil {
 			t.Fatal(err)
 		}

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/fenlock/fenlock/fence"
-	"github.com/fenlock/fenlock/internal/testserver"
 	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/memnode"
 )
@@ -15,7 +14,7 @@ import (
 // admitted.
 func TestDatabaseNamedTwice(t *testing.T) {
 	t.Parallel()
-	server := testserver.StartPostgres(t)
+	server := shared()
 	u := newSchema(t, server)
 	a, b, third := open(t, u), open(t, strings.Replace(u, "127.0.0.1", "localhost", 1)), open(t, newSchema(t, server))
 	for _, n := range []*Node{a, b, third} {

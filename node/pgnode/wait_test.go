@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -42,6 +43,16 @@ func listen(t *testing.T, n *Node, client string) events {
 	return e
 }
 
+var listeners atomic.Int64
+
+// ids returns clients of a test's own: what is told to one is heard in the whole database.
+func ids(count int) (all []string) {
+	for range count {
+		all = append(all, fmt.Sprintf("%032x", listeners.Add(1)))
+	}
+	return all
+}
+
 func asks(name, waiter string, stamp int64) node.Request {
 	r := request(name, 0)
 	r.Place = node.Place{Waiter: waiter, Stamp: stamp}
@@ -63,43 +74,29 @@ func listening(t *testing.T, n *Node, client string) (pushed bool) {
 // is too small to set one aside.
 func TestNotified(t *testing.T) {
 	t.Parallel()
-	server := testserver.StartPostgres(t)
+	server := shared()
 	u := newSchema(t, server)
 	pooler := testserver.StartPgBouncer(t, server, 3)
 	_, parameters, _ := strings.Cut(u, "?")
 	pooled, _, _ := strings.Cut(pooler.DSN(), "?")
-	config, err := pgx.ParseConfig(server.DSN())
-	if err != nil {
-		t.Fatal(err)
-	}
-	db := stdlib.OpenDB(*config)
+	config := configured(t, server.DSN())
+	db, small := stdlib.OpenDB(*config), stdlib.OpenDB(*config)
 	defer db.Close()
-	small := stdlib.OpenDB(*config)
 	defer small.Close()
 	small.SetMaxOpenConns(1)
 	schema := open(t, u).schema
-	given := func(n *Node, err error) *Node {
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { n.Close() })
-		return n
-	}
 	for name, c := range map[string]struct {
 		n      *Node
 		pushed bool
 	}{
-		"a URL":        {open(t, u), true},
-		"a pooler":     {open(t, pooled+"?"+parameters), false},
-		"a pool":       {given(New(db, "pool", schema)), true},
-		"a small pool": {given(New(small, "pool", schema)), false},
+		"a URL":        {alone(t, u), true},
+		"a pooler":     {alone(t, pooled+"?"+parameters), false},
+		"a pool":       {on(t, db, schema), true},
+		"a small pool": {on(t, small, schema), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			releases, waits := alone(t, u), c.n
-			if err := waits.Join(node.Group{Nodes: []node.Node{waits}, MaxTTL: maxTTL}); err != nil {
-				t.Fatal(err)
-			}
-			client := clients[0]
+			client := ids(1)[0]
 			told := listen(t, waits, client)
 			for i := range 20 {
 				r := request(name, 0)
@@ -142,19 +139,11 @@ func TestNotified(t *testing.T) {
 // Those who want to share a name are told together, whether they listen or ask.
 func TestNotifiedTogether(t *testing.T) {
 	t.Parallel()
-	server := testserver.StartPostgres(t)
+	server, clients := shared(), ids(2)
 	u := newSchema(t, server)
 	db := open(t, u).db
 	db.SetMaxOpenConns(2) // none of them can be set aside
-	asksAgain, err := New(db, "pool", open(t, u).schema)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { asksAgain.Close() })
-	if err := asksAgain.Join(node.Group{Nodes: []node.Node{asksAgain}, MaxTTL: maxTTL}); err != nil {
-		t.Fatal(err)
-	}
-	holds, nodes := alone(t, u), []*Node{alone(t, u), asksAgain}
+	holds, nodes := alone(t, u), []*Node{alone(t, u), on(t, db, open(t, u).schema)}
 	r := request("a", 0)
 	want(t, node.Granted)(holds.Do(t.Context(), as(node.Acquire, r)))
 	var told []events
@@ -189,14 +178,10 @@ func TestNotifiedTogether(t *testing.T) {
 // something may have been missed.
 func TestListenersThatEnd(t *testing.T) {
 	t.Parallel()
-	server := testserver.StartPostgres(t)
+	server, clients := shared(), ids(2)
 	u := newSchema(t, server)
 	holds, waits := alone(t, u), alone(t, u)
-	config, err := pgx.ParseConfig(server.DSN())
-	if err != nil {
-		t.Fatal(err)
-	}
-	gone, err := pgx.ConnectConfig(t.Context(), config)
+	gone, err := pgx.ConnectConfig(t.Context(), configured(t, server.DSN()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -235,7 +220,7 @@ func TestListenersThatEnd(t *testing.T) {
 // increment is lost.
 func TestPooler(t *testing.T) {
 	t.Parallel()
-	server := testserver.StartPostgres(t)
+	server := shared()
 	u := newSchema(t, server)
 	pooler := testserver.StartPgBouncer(t, server, 5)
 	_, parameters, _ := strings.Cut(u, "?")
