@@ -7,19 +7,15 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/internal/testserver"
-	"github.com/fenlock/fenlock/internal/testserver/proxy"
 	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/admit"
 	"github.com/fenlock/fenlock/node/etcdnode"
 	"github.com/fenlock/fenlock/node/memnode"
-
-	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // unjoined returns a node in no group.
@@ -33,76 +29,6 @@ func unjoined(t testing.TB, url string) *etcdnode.Node {
 	return n
 }
 
-// A prefix that nothing is recorded for may have been deleted a moment ago: no store votes until
-// the longest lease would have ended. A member that is asked twice does not count twice.
-func TestQuarantine(t *testing.T) {
-	t.Parallel()
-	url := fresh()
-	n, other := unjoined(t, url), unjoined(t, url)
-	r := request(node.Acquire, "a", "1", time.Second)
-	if a := must(t, n, r, node.Rejoining); a.Absence.Cause != node.NotJoined {
-		t.Errorf("in no group: %+v", a.Absence)
-	}
-	const maxTTL = 2 * time.Second
-	var mu sync.Mutex
-	var warned []string
-	warn := func(_ node.Node, m string) {
-		mu.Lock()
-		defer mu.Unlock()
-		warned = append(warned, m)
-	}
-	for _, n := range []*etcdnode.Node{n, other} {
-		if err := n.Join(node.Group{Nodes: []node.Node{n}, MaxTTL: maxTTL, Warn: warn}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	began := time.Now()
-	var a node.Answer
-	eventually(t, func() (err error) {
-		if a, err = n.Do(within(t, time.Second), r); err == nil && a.Status == node.Rejoining &&
-			(a.Absence.Cause != node.Unused || a.Absence.Wait <= 0 || a.Absence.Wait > admit.Quarantine(maxTTL)) &&
-			a.Absence.Cause != node.UnderWay {
-			t.Errorf("out: %+v", a.Absence)
-		}
-		if err == nil && a.Status != node.Granted {
-			err = fmt.Errorf("%+v", a)
-		}
-		return err
-	})
-	if took := time.Since(began); took < maxTTL {
-		t.Errorf("admitted after %v; want %v at least", took, maxTTL)
-	}
-	must(t, other, request(node.Acquire, "a", "2", time.Second), node.Held)
-	mu.Lock()
-	defer mu.Unlock()
-	if len(warned) != 1 || !strings.Contains(warned[0], "tokens") {
-		t.Errorf("warned %q; want one warning, by the one that admitted it", warned)
-	}
-}
-
-func TestClientsAgreeOnMaxTTL(t *testing.T) {
-	url := fresh()
-	await(t, open(t, url))
-	n := unjoined(t, url)
-	join(t, n, time.Minute, true)
-	for range 3 {
-		a, err := n.Do(t.Context(), request(node.Acquire, "a", "1", time.Second))
-		if !errors.Is(err, node.ErrMisconfigured) || !strings.Contains(err.Error(), "30s") ||
-			!strings.Contains(err.Error(), "1m0s") {
-			t.Errorf("%+v, %v; want ErrMisconfigured with both", a, err)
-		}
-	}
-	grouped, more := unjoined(t, url), memnode.New("m")
-	if err := grouped.Join(node.Group{Nodes: []node.Node{grouped, more, memnode.New("o")},
-		MaxTTL: 30 * time.Second}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := grouped.Do(t.Context(), request(node.Acquire, "a", "1", time.Second)); !errors.Is(err,
-		node.ErrMisconfigured) || !strings.Contains(err.Error(), "belongs to another group") {
-		t.Errorf("in a group of three: %v; want ErrMisconfigured", err)
-	}
-}
-
 func TestOneClusterIsOneNode(t *testing.T) {
 	a, b := unjoined(t, fresh()), unjoined(t, fresh())
 	g := node.Group{Nodes: []node.Node{a, b, memnode.New("m")}, MaxTTL: time.Second, New: true}
@@ -114,29 +40,6 @@ func TestOneClusterIsOneNode(t *testing.T) {
 		!strings.Contains(err.Error(), "same server") {
 		t.Errorf("%v; want ErrMisconfigured", err)
 	}
-}
-
-// The keys are deleted while clients use them: the store does not vote until it is safe.
-func TestDeletedKeys(t *testing.T) {
-	t.Parallel()
-	e := testserver.StartEtcd(t, 1)
-	url := "etcd://" + e.Addrs()
-	n, other := unjoined(t, url), unjoined(t, url)
-	join(t, n, 2*time.Second, true)
-	join(t, other, 2*time.Second, true)
-	held := request(node.Acquire, "a", "1", time.Second)
-	await(t, n)
-	await(t, other)
-	must(t, n, held, node.Granted)
-	if _, err := raw(t, e).Delete(t.Context(), etcdnode.DefaultPrefix, clientv3.WithPrefix()); err != nil {
-		t.Fatal(err)
-	}
-	must(t, other, request(node.Acquire, "a", "2", time.Second), node.Rejoining)
-	must(t, n, as(node.Extend, held), node.Rejoining)
-	if l, err := other.Inspect(t.Context(), "a"); err != nil || !l.Out {
-		t.Errorf("shown as %+v, %v; want it out", l, err)
-	}
-	became(t, other, request(node.Acquire, "a", "2", time.Second), node.Granted)
 }
 
 // The mark of admission is deleted, and all else is there: it is what an operator does who restores
@@ -163,35 +66,6 @@ func TestDeletedMark(t *testing.T) {
 	if a := must(t, n, held, node.Granted); a.Register != low+1 {
 		t.Errorf("granted %d after %d: the registers were there", a.Register, low)
 	}
-}
-
-// The address leads to another cluster from now on, with as much behind it as the first.
-func TestAnotherAddress(t *testing.T) {
-	t.Parallel()
-	first, second := testserver.StartEtcd(t, 1), testserver.StartEtcd(t, 1)
-	for range 50 {
-		if _, err := raw(t, second).Put(t.Context(), "x", "y"); err != nil {
-			t.Fatal(err)
-		}
-	}
-	await(t, open(t, "etcd://"+second.Addrs()))
-	p := proxy.New(first.Members[0].Addr(), nil)
-	defer p.Close()
-	n := unjoined(t, "etcd://"+p.Addr(0))
-	join(t, n, 30*time.Second, true)
-	must(t, n, request(node.Acquire, "a", "1", time.Minute), node.Granted)
-	p.Retarget(second.Members[0].Addr())
-	var said string
-	eventually(t, func() error {
-		a, err := n.Do(within(t, 2*time.Second), request(node.Acquire, "a", "2", time.Minute))
-		switch {
-		case err == nil && said == "":
-			t.Fatalf("at another cluster: %+v", a)
-		case err != nil && strings.Contains(err.Error(), "another cluster"):
-			said = err.Error()
-		}
-		return err
-	})
 }
 
 // became waits for an answer.
@@ -283,66 +157,6 @@ func TestSetBack(t *testing.T) {
 	must(t, late, request(node.Acquire, "b", "3", time.Second), node.Rejoining)
 	became(t, late, request(node.Acquire, "a", "2", time.Second), node.Granted)
 	became(t, n, request(node.Acquire, "n", "2", time.Second), node.Granted)
-}
-
-// The data is gone, and a new cluster answers at the same address.
-func TestAnotherCluster(t *testing.T) {
-	t.Parallel()
-	e := testserver.StartEtcd(t, 1)
-	m := e.Members[0]
-	n := unjoined(t, "etcd://"+e.Addrs())
-	join(t, n, 2*time.Second, true)
-	await(t, n)
-	must(t, n, request(node.Acquire, "a", "1", time.Second), node.Granted)
-	m.Kill()
-	if err := os.RemoveAll(m.Data()); err != nil {
-		t.Fatal(err)
-	}
-	e.Start(m)
-	eventually(t, func() error {
-		a, err := n.Do(within(t, 2*time.Second), request(node.Acquire, "a", "2", time.Second))
-		if err == nil && a.Status != node.Rejoining {
-			t.Fatalf("a cluster without data: %+v", a)
-		}
-		return err
-	})
-	became(t, n, request(node.Acquire, "a", "3", time.Second), node.Granted)
-}
-
-// Registers are rebuilt from the other nodes of a group.
-func TestRebuiltFromOthers(t *testing.T) {
-	t.Parallel()
-	n := unjoined(t, fresh())
-	a, b := memnode.New("a"), memnode.New("b")
-	g := node.Group{Nodes: []node.Node{n, a, b}, MaxTTL: time.Second}
-	r := request(node.Acquire, "x", "1", time.Millisecond)
-	r.Token = 1 << 51
-	for _, other := range []*memnode.Node{a, b} {
-		if err := other.Join(g); err != nil {
-			t.Fatal(err)
-		}
-		for i := range 300 { // more than one transaction has
-			r.Name = fmt.Sprint("x", i)
-			if _, err := other.Do(t.Context(), r); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	if err := n.Join(g); err != nil {
-		t.Fatal(err)
-	}
-	low := request(node.Acquire, "x7", "2", time.Second)
-	low.Token = 5
-	var got node.Answer
-	eventually(t, func() (err error) {
-		if got, err = n.Do(within(t, 2*time.Second), low); err == nil && got.Status != node.Granted {
-			err = fmt.Errorf("%+v", got)
-		}
-		return err
-	})
-	if got.Register <= 1<<51 {
-		t.Errorf("granted %d; want more than the others' %d", got.Register, uint64(1<<51))
-	}
 }
 
 // Keys that fenlock never writes were written by hand. A client that locks these names is told at

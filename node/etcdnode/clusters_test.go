@@ -44,6 +44,12 @@ func TestMemberThatIsAnotherCluster(t *testing.T) {
 func TestBackFromAnotherCluster(t *testing.T) {
 	t.Parallel()
 	first, second := testserver.StartEtcd(t, 1), testserver.StartEtcd(t, 1)
+	for range 50 { // as much is behind it as behind the first
+		if _, err := raw(t, second).Put(t.Context(), "x", "y"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	await(t, open(t, "etcd://"+second.Addrs()))
 	p := proxy.New(first.Members[0].Addr(), nil)
 	defer p.Close()
 	n := open(t, "etcd://"+p.Addr(0))
@@ -52,8 +58,11 @@ func TestBackFromAnotherCluster(t *testing.T) {
 	before := keysOf(t, raw(t, first), etcdnode.DefaultPrefix)
 	p.Retarget(second.Members[0].Addr())
 	eventually(t, func() error {
-		_, err := n.Do(within(t, 2*time.Second), as(node.Extend, held))
-		if err != nil && strings.Contains(err.Error(), "another cluster") {
+		a, err := n.Do(within(t, 2*time.Second), request(node.Acquire, "b", "1", time.Minute))
+		switch {
+		case err == nil:
+			t.Fatalf("at another cluster: %+v", a)
+		case strings.Contains(err.Error(), "another cluster"):
 			return nil
 		}
 		return errors.Join(errors.New("not led there yet"), err)

@@ -102,6 +102,7 @@ const lag = 300 * time.Millisecond
 func TestAdmission(t *testing.T) {
 	shared()
 	nodetest.RunAdmission(t, func(t *testing.T) nodetest.Admission {
+		t.Parallel()
 		c, url := raw(t, shared()), fresh()
 		prefix := url[strings.Index(url, "/test/"):] + "/"
 		saved := func() []*mvccpb.KeyValue {

@@ -14,7 +14,6 @@ import (
 	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/admit"
 	"github.com/fenlock/fenlock/node/etcdnode"
-	"github.com/fenlock/fenlock/node/memnode"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -265,50 +264,6 @@ func TestKeysThatContradict(t *testing.T) {
 	}
 }
 
-// All clients say that the servers are new. The first one reaches b and the cluster, and holds. The
-// keys of the cluster are deleted. The second one reaches a and the cluster, and must not hold as
-// well.
-func TestNewServersBesideASilentNode(t *testing.T) {
-	t.Parallel()
-	url := fresh()
-	a, b := memnode.New("a"), memnode.New("b")
-	client := func() (n *etcdnode.Node, a2, b2 *memnode.Node) {
-		n, a2, b2 = unjoined(t, url), a.Share(), b.Share()
-		g := node.Group{Nodes: []node.Node{a2, b2, n}, MaxTTL: time.Hour, New: true}
-		if err := errors.Join(n.Join(g), a2.Join(g), b2.Join(g)); err != nil {
-			t.Fatal(err)
-		}
-		return n, a2, b2
-	}
-	first, _, b1 := client()
-	held := request(node.Acquire, "name", "1", time.Minute)
-	// The others vote, and were not admitted together with the cluster: that is not new to the first
-	// client either. The mark is set by its steps, as after an hour.
-	f := facts(t, first)
-	note(t, first, f, true)
-	set(t, first, facts(t, first), true)
-	must(t, first, held, node.Granted)
-	if answer, err := b1.Do(t.Context(), held); err != nil || answer.Status != node.Granted {
-		t.Fatalf("%+v, %v", answer, err)
-	}
-	if _, err := raw(t, shared()).Delete(t.Context(), prefixOf(url), clientv3.WithPrefix()); err != nil {
-		t.Fatal(err)
-	}
-	b.Crash() // the second client does not reach it
-	second, _, _ := client()
-	for range 5 {
-		answer, err := second.Do(within(t, 20*time.Second), request(node.Acquire, "name", "2", time.Minute))
-		if err != nil {
-			continue // on a busy machine
-		}
-		if answer.Status != node.Rejoining || answer.Absence.Cause != node.Unused || answer.Absence.Wait < 50*time.Minute {
-			t.Errorf("out: %+v", answer)
-		}
-		time.Sleep(300 * time.Millisecond)
-	}
-	must(t, first, as(node.Extend, held), node.Rejoining)
-}
-
 // A cluster was made anew in its place, and counts its revisions anew. The mark has the revision
 // that it had before, and so has a lease. A client that was suspended meanwhile goes on, with what
 // it remembers.
@@ -332,5 +287,25 @@ func TestSameRevisions(t *testing.T) {
 			t.Errorf("%v and the timer of before have changed %q to %q", op, before, after)
 		}
 		must(t, n, as(node.Release, held), node.Granted)
+	}
+}
+
+// However many registers are raised, all of them are: a transaction has only so many.
+func TestRaiseOfMany(t *testing.T) {
+	t.Parallel()
+	n := open(t, fresh())
+	await(t, n)
+	all := map[int]fence.Token{}
+	for stripe := range 300 {
+		all[stripe] = fence.Token(1000 + stripe)
+	}
+	if err := n.Store().Raise(within(t, 10*time.Second), admit.Facts{}, all); err != nil {
+		t.Fatal(err)
+	}
+	r, err := n.Registers(within(t, 10*time.Second))
+	for stripe, token := range all {
+		if err != nil || r.Tokens[stripe] != token {
+			t.Fatalf("register %d is %d; want %d, %v", stripe, r.Tokens[stripe], token, err)
+		}
 	}
 }

@@ -40,19 +40,21 @@ func TestTLS(t *testing.T) {
 		{"client certificate of another CA", strict, "etcds", url.Values{"ca": {cert}, "cert": {other}, "key": {otherKey}},
 			""},
 	} {
-		address := c.scheme + "://" + c.e.Addrs() + "?" + c.parameters.Encode()
-		n := open(t, address)
-		_, err := n.Do(within(t, 10*time.Second), request(node.Acquire, c.name, "1", time.Second))
-		// in which words is a matter of luck
-		refused := c.name == "no client certificate" || strings.Contains(c.name, "another CA")
-		switch {
-		case c.says == "" && !refused && err != nil:
-			t.Errorf("%s: %v", c.name, err)
-		case refused && err == nil:
-			t.Errorf("%s: it works", c.name)
-		case c.says != "" && (errors.Is(err, node.ErrMisconfigured) == strings.HasSuffix(c.says, "?") ||
-			!strings.Contains(err.Error(), c.says)):
-			t.Errorf("%s: %v; want ErrMisconfigured with %q", c.name, err, c.says)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel() // a request may wait for all of its time
+			n := open(t, c.scheme+"://"+c.e.Addrs()+"?"+c.parameters.Encode())
+			_, err := n.Do(within(t, 10*time.Second), request(node.Acquire, c.name, "1", time.Second))
+			// in which words is a matter of luck
+			refused := c.name == "no client certificate" || strings.Contains(c.name, "another CA")
+			switch {
+			case c.says == "" && !refused && err != nil:
+				t.Error(err)
+			case refused && err == nil:
+				t.Error("it works")
+			case c.says != "" && (errors.Is(err, node.ErrMisconfigured) == strings.HasSuffix(c.says, "?") ||
+				!strings.Contains(err.Error(), c.says)):
+				t.Errorf("%v; want ErrMisconfigured with %q", err, c.says)
+			}
+		})
 	}
 }
