@@ -18,6 +18,7 @@ import (
 
 // A server that keeps what it has committed goes on where it was killed.
 func TestKilledServerKeepsLocks(t *testing.T) {
+	t.Parallel()
 	s := testserver.StartMariaDB(t)
 	n := ready(t, s)
 	lock := take(t, n, "a")
@@ -45,6 +46,7 @@ func TestKilledServerKeepsLocks(t *testing.T) {
 // One that may have lost something does not vote until the longest lease has ended,
 // counted from its start. That is also so where the setting was changed while it ran.
 func TestForgetfulServerWaits(t *testing.T) {
+	t.Parallel()
 	const maxTTL = 3 * time.Second
 	for name, settings := range map[string][]string{
 		"flush":           {"innodb-flush-log-at-trx-commit=2"},
@@ -106,6 +108,7 @@ func TestForgetfulServerWaits(t *testing.T) {
 // is left are tables that were made long ago and were never used. The settings of the next run do
 // not tell what those of the one before were.
 func TestCrashAfterTheFirstLock(t *testing.T) {
+	t.Parallel()
 	const maxTTL = 3 * time.Second
 	for name, next := range map[string]string{"volatile": "innodb-flush-log-at-trx-commit=0",
 		"durable": "innodb-flush-log-at-trx-commit=1"} {
@@ -129,6 +132,7 @@ func TestCrashAfterTheFirstLock(t *testing.T) {
 
 // A replica that was promoted, and a backup on another machine, have what they have.
 func TestAnotherServerWaits(t *testing.T) {
+	t.Parallel()
 	const maxTTL = 2 * time.Second
 	s := testserver.StartMariaDB(t, "server-id=1")
 	n := open(t, s.URL())
@@ -167,6 +171,7 @@ func TestAnotherServerWaits(t *testing.T) {
 // A server that is stopped keeps callers for as long as they want to wait, and what it was asked
 // for is not known.
 func TestStoppedServer(t *testing.T) {
+	t.Parallel()
 	s := testserver.StartMariaDB(t)
 	n := ready(t, s)
 	lock := take(t, n, "a")
@@ -189,6 +194,7 @@ func TestStoppedServer(t *testing.T) {
 // An answer that was lost is not known, and the request is not sent again. That holds for the
 // driver and database/sql, which do repeat what they take for not sent.
 func TestLostReply(t *testing.T) {
+	t.Parallel()
 	s := testserver.StartMariaDB(t)
 	ready(t, s)
 	p := proxy.New(s.Addr(), nil)
@@ -280,6 +286,7 @@ func counted(t testing.TB, s *testserver.MariaDB) (n int) {
 
 // A server with a row that another session has locked says so, and nothing was carried out.
 func TestLockedRow(t *testing.T) {
+	t.Parallel()
 	s := testserver.StartMariaDB(t, "innodb-lock-wait-timeout=1", "max-statement-time=2")
 	n := ready(t, s)
 	take(t, n, "warm up")
@@ -312,69 +319,6 @@ func TestLockedRow(t *testing.T) {
 	want(t, node.Granted)(n.Do(t.Context(), r))
 }
 
-// What was read may be old, on a member of a cluster that lags behind or through a proxy
-// that reads elsewhere. So nothing is granted without a write, which fails then.
-func TestGrantsAreWritten(t *testing.T) {
-	s := testserver.StartMariaDB(t)
-	n := ready(t, s)
-	lock := take(t, n, "a")
-	want(t, node.Granted)(n.Do(t.Context(), as(node.Confirm, lock)))
-	before := counted(t, s)
-	want(t, node.Granted)(n.Do(t.Context(), as(node.Confirm, lock))) // changes nothing
-	if counted(t, s) != before+1 {
-		t.Error("granted on what was read")
-	}
-	// Refusals need none, and those who ask in vain write nothing.
-	want(t, node.Held)(n.Do(t.Context(), request(node.Acquire, "a")))
-	want(t, node.Lost)(n.Do(t.Context(), request(node.Extend, "a")))
-	if counted(t, s) != before+1 {
-		t.Error("a refusal was written")
-	}
-	// Another client writes in between: it begins again, with what is there then.
-	other := ready(t, s)
-	n.BeforeWrite(func() {
-		n.BeforeWrite(nil)
-		want(t, node.Granted)(other.Do(t.Context(), request(node.ForceRelease, "a")))
-	})
-	want(t, node.Lost)(n.Do(t.Context(), as(node.Confirm, lock)))
-}
-
-// What was noticed of another server counts for that one only. The one before is out too, since its
-// mark was removed.
-func TestSwitchedBack(t *testing.T) {
-	const maxTTL = 2 * time.Second
-	s := testserver.StartMariaDB(t, "server-id=1")
-	n := open(t, s.URL())
-	if err := n.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	join(t, n, maxTTL, true)
-	ask := func() node.Request {
-		return as(node.Acquire, request(node.Acquire, fmt.Sprint("switched ", holders)), maxTTL)
-	}
-	moved := func(to string) {
-		t.Helper()
-		s.Stop()
-		s.Restart("server-id=" + to)
-	}
-	out := func() {
-		t.Helper()
-		for range 2 {
-			if a := want(t, node.Rejoining)(n.Do(t.Context(), ask())); a.Absence.Cause != node.Replaced {
-				t.Errorf("%+v", a)
-			}
-		}
-	}
-	want(t, node.Granted)(n.Do(t.Context(), ask()))
-	moved("2")
-	out()
-	moved("1")
-	out()
-	admitted(t, n, maxTTL)
-	moved("2")
-	out()
-}
-
 // between is a node of another kind, which is asked while a server is admitted.
 type between struct {
 	node.Node
@@ -395,6 +339,7 @@ func (b *between) Registers(context.Context) (node.Registers, error) {
 // A server that ends while the others are asked for their registers is not admitted. Nor is its
 // next run, on what was found out about this one.
 func TestRestartedWhileAdmitted(t *testing.T) {
+	t.Parallel()
 	const maxTTL = 3 * time.Second
 	for name, restarts := range map[string]bool{"down": false, "restarted": true} {
 		t.Run(name, func(t *testing.T) {

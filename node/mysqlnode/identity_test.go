@@ -57,6 +57,7 @@ func putTablesBack(t testing.TB, s *testserver.MariaDB, from string) {
 // A client that comes to tables that took the place of others does not believe the mark in them:
 // they lack the newest locks. Neither if they are used where they are, under the same name.
 func TestCopyOfTheTables(t *testing.T) {
+	t.Parallel()
 	s := testserver.StartMariaDB(t)
 	run(t, s, `CREATE DATABASE other`)
 	for name, c := range map[string]struct {
@@ -105,6 +106,7 @@ func TestCopyOfTheTables(t *testing.T) {
 // A folder of data that was copied has a mark, and lacks the newest locks: put back on the same
 // server, and under another one.
 func TestCopyOfTheData(t *testing.T) {
+	t.Parallel()
 	s, other := testserver.StartMariaDB(t), testserver.StartMariaDB(t)
 	n := used(t, s, brief)
 	s.Stop()
@@ -143,6 +145,7 @@ func TestCopyOfTheData(t *testing.T) {
 // A run that keeps less than the one before may lose its mark together with the locks after it. The
 // mark of before must not say to the next run that nothing was lost.
 func TestVolatileRunBetweenDurableOnes(t *testing.T) {
+	t.Parallel()
 	s := testserver.StartMariaDB(t)
 	n := used(t, s, time.Minute)
 	s.Stop()
@@ -164,6 +167,7 @@ func TestVolatileRunBetweenDurableOnes(t *testing.T) {
 
 // Tables that keep nothing for certain are not used, whatever their rows say.
 func TestTablesOfAnotherEngine(t *testing.T) {
+	t.Parallel()
 	s := testserver.StartMariaDB(t)
 	for _, table := range []string{"fenlock_meta", "fenlock_stripes"} {
 		used(t, s, brief).Close()
@@ -181,6 +185,7 @@ func TestTablesOfAnotherEngine(t *testing.T) {
 // A connection of a pool that was sent to another database, which has the same tables, grants
 // nothing.
 func TestPoolWithTwoDatabases(t *testing.T) {
+	t.Parallel()
 	s := testserver.StartMariaDB(t)
 	used(t, s, time.Minute)
 	saveTables(t, s, "saved")
@@ -206,6 +211,7 @@ func TestPoolWithTwoDatabases(t *testing.T) {
 
 // The name of a database is the same, whatever character set a connection has.
 func TestDatabaseInAnyCharacterSet(t *testing.T) {
+	t.Parallel()
 	s := testserver.StartMariaDB(t)
 	run(t, s, "CREATE DATABASE `schlösser`")
 	var before any
@@ -228,6 +234,7 @@ func TestDatabaseInAnyCharacterSet(t *testing.T) {
 
 // Clients that raise the registers at the same time do not keep each other from it.
 func TestRaisedByMany(t *testing.T) {
+	t.Parallel()
 	s := testserver.StartMariaDB(t, "innodb-flush-log-at-trx-commit=2")
 	n := used(t, s, time.Minute)
 	all := make(map[int]fence.Token)
@@ -250,6 +257,7 @@ func TestRaisedByMany(t *testing.T) {
 // A client that has found no tables looks at those which come to be there after that, although its
 // connections are the same. They may be old ones.
 func TestTablesLoadedBesideAClient(t *testing.T) {
+	t.Parallel()
 	s := testserver.StartMariaDB(t)
 	n := used(t, s, time.Minute)
 	saveTables(t, s, "saved")
@@ -268,6 +276,7 @@ func TestTablesLoadedBesideAClient(t *testing.T) {
 // chown, all clients still find the same tables there. Otherwise each would note the loss that
 // another has mended.
 func TestFilesAreTouched(t *testing.T) {
+	t.Parallel()
 	s := testserver.StartMariaDB(t)
 	n := used(t, s, brief)
 	db, err := sql.Open("mysql", s.DSN())
@@ -315,22 +324,10 @@ func TestFilesAreTouched(t *testing.T) {
 	}
 }
 
-// What only the sessions of a pool are kept from is not said of the server.
-func TestPoolForReading(t *testing.T) {
-	s := testserver.StartMariaDB(t)
-	used(t, s, brief)
-	n, _ := pooled(t, s, "locks", "tx_read_only=1")
-	join(t, n, brief, false)
-	_, err := n.Do(t.Context(), as(node.Acquire, request(node.Acquire, "a"), brief))
-	if problem(t, err, "1792", "tx_read_only"); strings.Contains(err.Error(), "replica") ||
-		!errors.Is(err, node.ErrMisconfigured) {
-		t.Errorf("%v", err)
-	}
-}
-
 // server_id is changed while the server runs, as when it gets its first replica. That costs one
 // quarantine, and clients with old connections agree with others.
 func TestServerIDIsChanged(t *testing.T) {
+	t.Parallel()
 	s := testserver.StartMariaDB(t)
 	n := used(t, s, brief)
 	run(t, s, `SET GLOBAL server_id = 77`)
@@ -349,6 +346,7 @@ func TestServerIDIsChanged(t *testing.T) {
 // A replica has what its primary has, or the primary is refused: one that is promoted with nothing
 // would take itself for new.
 func TestReplica(t *testing.T) {
+	t.Parallel()
 	for _, format := range []string{"STATEMENT", "MIXED", "ROW"} {
 		t.Run(format, func(t *testing.T) {
 			primary := testserver.StartMariaDB(t, "log-bin=log", "sync-binlog=1", "server-id=1", "binlog-format="+format)

@@ -132,6 +132,7 @@ func (m *mover) serve(client net.Conn) {
 // A proxy that moves a connection between the read and the write has the write done by another
 // server. That is a promoted replica, which has the same row, and no mark. It does nothing there.
 func TestMovedConnection(t *testing.T) {
+	t.Parallel()
 	s, replica := testserver.StartMariaDB(t), testserver.StartMariaDB(t)
 	n := used(t, s, time.Hour)
 	lock := as(node.Acquire, request(node.Acquire, "held"), time.Minute)
@@ -171,6 +172,7 @@ func TestMovedConnection(t *testing.T) {
 
 // The same where the server is the same, and its next run may lack the newest locks.
 func TestMovedToTheNextRun(t *testing.T) {
+	t.Parallel()
 	s := testserver.StartMariaDB(t, "innodb-flush-log-at-trx-commit=2")
 	used(t, s, time.Hour).Close()
 	m := newMover(t, s.Addr())

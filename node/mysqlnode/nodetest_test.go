@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -81,12 +82,11 @@ func join(t testing.TB, n *mysqlnode.Node, maxTTL time.Duration, isNew bool) {
 	}
 }
 
-var holders int
+var holders atomic.Int64
 
 // request is one holder's request, with a lease of two minutes.
 func request(op node.Op, name string) node.Request {
-	holders++
-	return node.Request{Op: op, Name: name, Holder: node.Holder(fmt.Sprintf("%032d:holder", holders)),
+	return node.Request{Op: op, Name: name, Holder: node.Holder(fmt.Sprintf("%032d:holder", holders.Add(1))),
 		TTL: 2 * time.Minute}
 }
 

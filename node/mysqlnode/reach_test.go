@@ -13,6 +13,7 @@ import (
 // whether it is there, the row goes when it has been silent for too long. A client that is there
 // keeps its row.
 func TestListenersThatAreGone(t *testing.T) {
+	t.Parallel()
 	s := testserver.StartMariaDB(t)
 	alive, n := ready(t, s), ready(t, s)
 	id := func(i int) string { return fmt.Sprintf("%032d", i) }
