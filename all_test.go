@@ -224,14 +224,7 @@ func TestAcquireAllWithAPanic(t *testing.T) {
 				}
 			}
 		})
-		func() {
-			defer func() {
-				if recover() != "oops" {
-					t.Error("no panic")
-				}
-			}()
-			l.AcquireAll(t.Context(), []string{"a", "b", "c"})
-		}()
+		wantPanic(t, func() { l.AcquireAll(t.Context(), []string{"a", "b", "c"}) })
 		synctest.Wait()
 		for _, name := range []string{"a", "c"} {
 			if n := c.leases(name); n != 0 {
@@ -421,14 +414,7 @@ func TestAcquireAnyWithAPanic(t *testing.T) {
 				}
 			}
 		})
-		func() {
-			defer func() {
-				if recover() != "oops" {
-					t.Error("no panic")
-				}
-			}()
-			l.AcquireAny(t.Context(), []string{"a", "b"})
-		}()
+		wantPanic(t, func() { l.AcquireAny(t.Context(), []string{"a", "b"}) })
 		wantErr(t, a.Release(t.Context()))
 		wantErr(t, b.Release(t.Context()))
 		time.Sleep(time.Second)
@@ -492,14 +478,7 @@ func TestAcquireAllWithAPanicOfItsRelease(t *testing.T) {
 		c.set(0, 3, extend, fault{request: 100 * time.Millisecond})
 		go locks.Lock("b").Extend(t.Context())
 		synctest.Wait()
-		func() {
-			defer func() {
-				if recover() != "oops" {
-					t.Error("no panic")
-				}
-			}()
-			locks.Release(t.Context())
-		}()
+		wantPanic(t, func() { locks.Release(t.Context()) })
 		wantErr(t, l.Close())
 		if !told {
 			t.Error("the release of b was not told")

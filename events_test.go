@@ -247,14 +247,7 @@ func TestObserverThatPanicsWhenItIsAcquired(t *testing.T) {
 			}
 			c.Observer.Release = func(context.Context, fenlock.ReleaseEvent) { heard = append(heard, "released") }
 		})
-		func() {
-			defer func() {
-				if recover() == nil {
-					t.Error("Acquire did not panic")
-				}
-			}()
-			l.Acquire(t.Context(), "a")
-		}()
+		wantPanic(t, func() { l.Acquire(t.Context(), "a") })
 		synctest.Wait()
 		_, err := l.TryAcquire(t.Context(), "a")
 		wantErr(t, err)

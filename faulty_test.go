@@ -458,6 +458,18 @@ func wantErr(t *testing.T, err error, wants ...error) {
 	}
 }
 
+// wantPanic fails unless f panics: an observer's panic reaches the caller of what it hears of.
+func wantPanic(t *testing.T, f func()) {
+	t.Helper()
+	defer func() {
+		t.Helper()
+		if _, own := recover().(string); !own {
+			t.Error("no panic of the observer")
+		}
+	}()
+	f()
+}
+
 // wantNot fails if err matches one of the others: callers decide by errors.Is. To match too much is
 // as wrong as to match too little.
 func wantNot(t *testing.T, err error, others ...error) {

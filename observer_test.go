@@ -78,14 +78,7 @@ func TestObserverThatPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, held := observed(t, func(*fenlock.Locker) { panic("an observer") })
 		for range 3 { // the second and the third may wait behind the one before
-			func() {
-				defer func() {
-					if recover() == nil {
-						t.Error("Acquire did not panic")
-					}
-				}()
-				l.Acquire(context.Background(), "held")
-			}()
+			wantPanic(t, func() { l.Acquire(context.Background(), "held") })
 		}
 		wantErr(t, held.Release(t.Context()))
 		synctest.Wait()

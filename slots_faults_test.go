@@ -132,16 +132,11 @@ func TestSlotsWithAPanic(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			func() {
-				defer func() {
-					if recover() != "oops" {
-						t.Error("no panic")
-					}
-				}()
+			wantPanic(t, func() {
 				if slot, err := s.Acquire(t.Context()); err == nil {
 					slot.Release(t.Context())
 				}
-			}()
+			})
 			time.Sleep(3 * time.Second) // less than a lease lasts
 			for _, left := range []string{name, name + "#0", name + "#1"} {
 				if n := c.leases(left); n > 0 {

@@ -2,7 +2,6 @@ package fenlock_test
 
 import (
 	"fmt"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -106,49 +105,5 @@ func TestExtendsAfterAnotherNameMovedTheRegister(t *testing.T) {
 		time.Sleep(5 * ttl)
 		wantErr(t, lock.Extend(t.Context()))
 		wantCause(t, lock.Context(), nil)
-	})
-}
-
-// Many acquirers, each of its own process, clock and luck: never two at a time,
-// and the tokens grow in the order of the tenures.
-func TestContenders(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, c *cluster) {
-		for i, f := range c.nodes {
-			f.set(allOps, fault{request: time.Duration(i+1) * time.Millisecond, reply: time.Duration(3-i) * time.Millisecond})
-		}
-		var mu sync.Mutex
-		var holders int
-		var last fence.Token
-		var wg sync.WaitGroup
-		for i := range 8 {
-			l := c.locker(label(fmt.Sprint("process ", i)))
-			fenlock.SetSeen(l, future+fence.Token(i)*1000)
-			wg.Go(func() {
-				for range 5 {
-					lock, err := l.Acquire(t.Context(), name)
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					mu.Lock()
-					if holders++; holders != 1 {
-						t.Errorf("%d holders", holders)
-					}
-					if lock.Token() <= last {
-						t.Errorf("token %d after %d", lock.Token(), last)
-					}
-					last = lock.Token()
-					mu.Unlock()
-					time.Sleep(20 * time.Millisecond)
-					mu.Lock()
-					holders--
-					mu.Unlock()
-					wantErr(t, lock.Release(t.Context()))
-				}
-			})
-		}
-		wg.Wait()
-		time.Sleep(2 * nodeTimeout)
-		c.wantLeases(0)
 	})
 }
