@@ -22,6 +22,7 @@ import (
 func TestAdmissionAfterAStart(t *testing.T) {
 	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
 		nodetest.RunAdmission(t, func(t *testing.T) nodetest.Admission {
+			t.Parallel()
 			s := testserver.Start(t, kind)
 			return nodetest.Admission{
 				Open: func() node.Node { return open(t, s.URL()) }, Wait: time.Sleep,
@@ -36,6 +37,7 @@ func TestAdmissionAfterAStart(t *testing.T) {
 func TestAdmissionOfAServerThatGoesOn(t *testing.T) {
 	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
 		nodetest.RunAdmission(t, func(t *testing.T) nodetest.Admission {
+			t.Parallel()
 			all := testserver.Group(t, kind, 2, "repl-diskless-sync-delay 0")
 			s, replica := all[0], all[1]
 			return nodetest.Admission{

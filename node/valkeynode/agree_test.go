@@ -9,7 +9,6 @@ import (
 
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/internal/testserver"
-	"github.com/fenlock/fenlock/node"
 )
 
 // client opens a Locker on servers, which are named by their URLs.
@@ -65,46 +64,6 @@ func urls(servers ...*testserver.Server) (all []string) {
 	return all
 }
 
-// A client with a shorter MaxTTL would let a server vote before the leases have ended
-// that it forgot; whichever is longer, both are told.
-func TestMaxTTLDiffers(t *testing.T) {
-	each(t, func(t *testing.T, kind testserver.Kind) {
-		all := urls(testserver.Group(t, kind, 3)...)
-		takes(t, client(t, groupTTL, nil, all...), "held")
-		for _, other := range []time.Duration{groupTTL / 2, 2 * groupTTL} {
-			refusedFor(t, client(t, other, nil, all...), groupTTL.String(), other.String())
-		}
-	})
-}
-
-// Groups that share a server only would both grant a lock.
-func TestMembersDiffer(t *testing.T) {
-	each(t, func(t *testing.T, kind testserver.Kind) {
-		servers := testserver.Group(t, kind, 5)
-		one := client(t, groupTTL, nil, urls(servers[:3]...)...)
-		takes(t, one, "a")
-		// The lock is held by a majority. The server that both groups name has to know of its group, too.
-		eventually(t, func() error {
-			if _, err := one.TryAcquire(t.Context(), "another"); !servers[2].IsAdmitted("fenlock:") {
-				return errors.Join(errors.New("not admitted yet"), err)
-			}
-			return nil
-		})
-		// The other servers are new, and a majority of the other group.
-		lists := []string{servers[0].Addr(), servers[1].Addr(), servers[2].Addr(), servers[3].Addr(), servers[4].Addr()}
-		refusedFor(t, client(t, groupTTL, nil, urls(servers[2:]...)...), lists...)
-		for i, s := range servers[3:] {
-			if got := s.Do("HGET", registersKey, "admitted"); got != "(nil)" && got != "" {
-				t.Errorf("the new server %d was admitted to both groups: %q", i, got)
-			}
-		}
-		// In another order, or by another scheme, they are the same ones.
-		same := urls(servers[2], servers[0], servers[1])
-		same[0] = "redis" + same[0][strings.Index(same[0], "://"):]
-		takes(t, client(t, groupTTL, nil, same...), "b")
-	})
-}
-
 // Where clients reach a server by different addresses, its name tells that it is one; or
 // the operator does.
 func TestMembersWithOtherAddresses(t *testing.T) {
@@ -128,36 +87,5 @@ func TestMembersWithOtherAddresses(t *testing.T) {
 			s.Do("HSET", registersKey, "members", "*")
 		}
 		takes(t, third, "three") // it need not be started anew
-	})
-}
-
-// Clients that disagree admit new servers at the same time: one of them only does.
-func TestDisagreementAtFirstContact(t *testing.T) {
-	each(t, func(t *testing.T, kind testserver.Kind) {
-		server := testserver.Start(t, kind)
-		grownUp(t, server)
-		won := make(chan time.Duration, 2)
-		for _, maxTTL := range []time.Duration{groupTTL, groupTTL - 100*time.Millisecond} {
-			n := joined(t, server.URL(), maxTTL)
-			go func() {
-				r := request("a "+maxTTL.String(), "me")
-				r.TTL = 100 * time.Millisecond
-				for {
-					a, err := n.Do(context.Background(), as(node.Acquire, r))
-					if err == nil && a.Status == node.Rejoining {
-						continue
-					}
-					if err != nil {
-						maxTTL = 0
-					}
-					won <- maxTTL
-					return
-				}
-			}()
-		}
-		first, second := <-won, <-won
-		if (first == 0) == (second == 0) {
-			t.Errorf("the clients were admitted with %v and %v", first, second)
-		}
 	})
 }

@@ -65,16 +65,6 @@ func TestServerInTrouble(t *testing.T) {
 			s.Do("BGSAVE")
 			acquire(t, n, request("after", "two"))
 		})
-		t.Run("memory", func(t *testing.T) {
-			s, n := admitted(t, kind, groupTTL)
-			held := granted(t, n, "held")
-			s.Do("CONFIG", "SET", "maxmemory", "1")
-			failing(t, n, "no memory left")
-			// What frees memory works.
-			want(t, node.Granted)(n.Do(bounded(t), as(node.Release, held)))
-			s.Do("CONFIG", "SET", "maxmemory", "0")
-			acquire(t, n, request("after", "two"))
-		})
 		t.Run("replicas", func(t *testing.T) {
 			s, n := admitted(t, kind, groupTTL)
 			s.Do("CONFIG", "SET", "min-replicas-to-write", "1")

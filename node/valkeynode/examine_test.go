@@ -45,6 +45,7 @@ func TestExamineChangesNothing(t *testing.T) {
 			"used": func(s *testserver.Server) {
 				s.MarkAdmitted("fenlock:", groupTTL)
 				granted(t, joined(t, s.URL(), groupTTL), "held")
+				s.Do("PERSIST", "fenlock:held") // or it may end while it is looked at
 			},
 			"flushed": func(s *testserver.Server) {
 				s.MarkAdmitted("fenlock:", groupTTL)
@@ -375,31 +376,4 @@ func TestExamineClock(t *testing.T) {
 			t.Errorf("%+v", e)
 		}
 	})
-}
-
-// Strange servers are looked at in bounded time and without a panic, and no password is
-// repeated.
-func TestExamineStrangeServers(t *testing.T) {
-	const secret = "hunter22"
-	for name, reply := range map[string]func(args []string) string{
-		"closes":            func([]string) string { return "" },
-		"repeats arguments": func(args []string) string { return "-DENIED " + strings.Join(args, " ") + "\r\n" },
-		"unknown commands":  unknownCommand,
-		"speaks HTTP":       func([]string) string { return "HTTP/1.1 400 Bad Request\r\n\r\n" },
-		"always OK":         func([]string) string { return "+OK\r\n" },
-		"nil":               func([]string) string { return "$-1\r\n" },
-		"numbers":           func([]string) string { return ":17\r\n" },
-		"an empty array":    func([]string) string { return "*0\r\n" },
-		"an error":          func([]string) string { return "-\r\n" },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			addr := fake(t, reply)
-			e, err := open(t, "valkey://ann:"+secret+"@"+addr).Examine(bounded(t), closely)
-			if _, text := found(e); err == nil || !strings.Contains(err.Error(), addr) || text == "" ||
-				strings.Contains(err.Error()+text, secret) {
-				t.Errorf("%v; found %s", err, text)
-			}
-		})
-	}
 }

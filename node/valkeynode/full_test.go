@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/internal/testserver"
 	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/valkeynode"
@@ -247,29 +246,14 @@ func TestFullServerLosesItsScripts(t *testing.T) {
 	})
 }
 
-// Acquires that are sent together create nothing, and extends of one batch only extend.
+// Acquires that are sent together create nothing, and their releases work.
+// TestSeveralExtendsAreAsOne has the extends.
 func TestFullServerAndSeveral(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		s, n := admitted(t, kind, time.Minute)
-		extends := several(node.Extend, 8)
 		exchange(n, several(node.Acquire, 8))
-		for i := range extends {
-			s.Do("PEXPIRE", "fenlock:"+extends[i].Name, "20000")
-			extends[i].OwnToken = fence.Token(100 + i)
-		}
 		s.Do("DEL", "fenlock:3", "fenlock:7")
 		full(s, true)
-		all := oneCommand(t, s, n, extends)
-		for i, c := range all {
-			if i == 3 || i == 7 {
-				noRoom(t, fmt.Sprint("extend ", i), c.answer, c.err)
-				continue
-			}
-			if c.err != nil || c.answer.Status != node.Granted {
-				t.Errorf("extend %d: %+v, %v", i, c.answer, c.err)
-			}
-			lasts(t, s, "fenlock:"+extends[i].Name)
-		}
 		more := several(node.Acquire, 4)
 		for i := range more {
 			more[i].Name = fmt.Sprint("more ", i)

@@ -129,27 +129,6 @@ func TestSeveralNamesThatOthersHold(t *testing.T) {
 	})
 }
 
-// A batch that has all about one name keeps its order.
-func TestSeveralAboutOneName(t *testing.T) {
-	server := testserver.Start(t, testserver.Kinds(t)[0])
-	server.MarkAdmitted("fenlock:", time.Minute)
-	n := joined(t, server.URL(), time.Minute)
-	exchange(n, several(node.Release, 3))
-	var requests []node.Request
-	for range 2 {
-		requests = append(requests, several(node.Acquire, 6)...)
-		requests = append(requests, several(node.Release, 6)...)
-	}
-	for i, c := range exchange(n, requests) {
-		if c.err != nil || c.answer.Status != node.Granted {
-			t.Errorf("number %d: %+v, %v", i, c.answer, c.err)
-		}
-	}
-	if left := server.Do("KEYS", "fenlock:*"); left != "[]" {
-		t.Errorf("there are still %s", left)
-	}
-}
-
 // Releases that are sent together give, each with what its own request proposes, and those of one
 // register one after the other; an acquire that is sent with them is promised more than they gave.
 func TestSeveralReleasesGive(t *testing.T) {

@@ -51,7 +51,7 @@ func (h *hostile) serve(conn net.Conn) {
 	defer conn.Close()
 	commands := bufio.NewReader(conn)
 	for nth := 0; ; nth++ {
-		args, err := readWords(commands)
+		args, err := ReadWords(commands)
 		if err != nil {
 			return
 		}
@@ -65,8 +65,8 @@ func (h *hostile) serve(conn net.Conn) {
 	}
 }
 
-// readWords reads a command.
-func readWords(r *bufio.Reader) (words []string, err error) {
+// ReadWords reads a command.
+func ReadWords(r *bufio.Reader) (words []string, err error) {
 	number := func() (n int) {
 		line, e := r.ReadString('\n')
 		if e == nil && len(line) > 2 {
@@ -200,7 +200,7 @@ func FuzzSocket(f *testing.F) {
 		"@\x00" + strings.Repeat("*1\r\n", 1000), "@\x00>3\r\n+unsubscribe\r\n+c\r\n:0\r\n", "@\x00|1\r\n+a\r\n+b\r\n",
 		"@\x00$?\r\n;4\r\nabcd\r\n;0\r\n",
 		"@\x00>2\r\n+invalidate\r\n*1\r\n+a\r\n", "@\x00>2\r\n:1\r\n:2\r\n", "@\x00_\r\n", "@\x00#t\r\n",
-		"HTTP/1.1 400 Bad Request\r\n\r\n",
+		"HTTP/1.1 400 Bad Request\r\n\r\n", "$-1\r\n", ":17\r\n", "*0\r\n", ">2\r\n+hello\r\n+world\r\n", "\r\n\r\n\r\n",
 	} {
 		f.Add([]byte(s))
 	}

@@ -7,14 +7,13 @@ import (
 	"io"
 	"net"
 	"net/url"
-	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/internal/testserver"
 	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/valkeynode"
 )
 
 // refused checks that the node at a URL refuses every operation with an error
@@ -65,10 +64,6 @@ func TestServersThatCannotBeNodes(t *testing.T) {
 				}
 			})
 		}
-		t.Run("cluster", func(t *testing.T) {
-			s := testserver.Start(t, kind, "cluster-enabled yes")
-			refused(t, s.URL(), s.Addr(), "cluster")
-		})
 		t.Run("eviction", func(t *testing.T) {
 			s := testserver.Start(t, kind, "maxmemory 50mb", "maxmemory-policy allkeys-lru")
 			refused(t, s.URL(), s.Addr(), "allkeys-lru")
@@ -171,7 +166,7 @@ func fake(t *testing.T, reply func(args []string) string) (addr string) {
 				defer conn.Close()
 				commands := bufio.NewReader(conn)
 				for {
-					args, err := readCommand(commands)
+					args, err := valkeynode.ReadWords(commands)
 					if err != nil {
 						return
 					}
@@ -185,33 +180,6 @@ func fake(t *testing.T, reply func(args []string) string) (addr string) {
 		}
 	}()
 	return listener.Addr().String()
-}
-
-func readCommand(r *bufio.Reader) ([]string, error) {
-	number := func() (int, error) {
-		line, err := r.ReadString('\n')
-		if err != nil || len(line) < 2 {
-			return 0, errors.Join(err, io.ErrUnexpectedEOF)
-		}
-		return strconv.Atoi(strings.TrimSpace(line[1:]))
-	}
-	n, err := number()
-	if err != nil {
-		return nil, err
-	}
-	args := make([]string, n)
-	for i := range args {
-		size, err := number()
-		if err != nil {
-			return nil, err
-		}
-		text := make([]byte, size+2)
-		if _, err := io.ReadFull(r, text); err != nil {
-			return nil, err
-		}
-		args[i] = string(text[:size])
-	}
-	return args, nil
 }
 
 func bulk(s string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(s), s) }
@@ -245,44 +213,5 @@ func TestOldRedis(t *testing.T) {
 			return "+OK\r\n"
 		})
 		refused(t, "redis://:secret@"+addr, addr, "version 7 or later")
-	}
-}
-
-// Servers that are no servers: an error with the node's name, in bounded time,
-// without the password; not a panic, and not a vote.
-func TestStrangeServers(t *testing.T) {
-	const secret = "hunter22"
-	for name, reply := range map[string]func(args []string) string{
-		"closes":            func([]string) string { return "" },
-		"repeats arguments": func(args []string) string { return "-DENIED " + strings.Join(args, " ") + "\r\n" },
-		"unknown commands":  unknownCommand,
-		"speaks HTTP":       func([]string) string { return "HTTP/1.1 400 Bad Request\r\n\r\n" },
-		"endless line":      func([]string) string { return strings.Repeat("x", 1<<16) },
-		"empty lines":       func([]string) string { return "\r\n\r\n\r\n" },
-		"nil":               func([]string) string { return "$-1\r\n" },
-		"always OK":         func([]string) string { return "+OK\r\n" },
-		"numbers":           func([]string) string { return ":17\r\n" },
-		"no INFO of ours":   func([]string) string { return bulk("# Proxy\r\nversion:1\r\n") },
-		"an empty array":    func([]string) string { return "*0\r\n" },
-		"push messages":     func([]string) string { return ">2\r\n+hello\r\n+world\r\n" },
-		"silent": func([]string) string {
-			time.Sleep(3 * time.Second)
-			return ""
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			addr := fake(t, reply)
-			n := joined(t, "valkey://ann:"+secret+"@"+addr, groupTTL)
-			for range 3 {
-				a, err := n.Do(bounded(t), as(node.Acquire, request("a", "one")))
-				if err == nil {
-					t.Fatalf("answered %+v", a)
-				}
-				if !strings.Contains(err.Error(), addr) || strings.Contains(err.Error(), secret) {
-					t.Errorf("error %v", err)
-				}
-			}
-		})
 	}
 }

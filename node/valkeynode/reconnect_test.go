@@ -3,7 +3,6 @@ package valkeynode_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"strings"
@@ -133,38 +132,6 @@ func TestFlushAfterAnotherVersion(t *testing.T) {
 		server.Do("FLUSHALL")
 		nodes, _ := openGroup(t, []*testserver.Server{server})
 		out(t, nodes[0], node.Unused)
-	})
-}
-
-// However many requests a hung server leaves unanswered, each ends with its
-// context. The client library's ring would block them for seconds when it is full.
-func TestHungServerDoesNotFillTheRing(t *testing.T) {
-	each(t, func(t *testing.T, kind testserver.Kind) {
-		server, n := admitted(t, kind, groupTTL)
-		server.Pause()
-		defer server.Resume()
-		// More requests than the ring has places, a few at a time.
-		var wait sync.WaitGroup
-		for i := range 300 {
-			wait.Go(func() {
-				ctx, cancel := context.WithCancel(context.Background())
-				done := make(chan struct{})
-				go func() {
-					n.Do(ctx, as(node.Acquire, request(fmt.Sprint("name ", i), "one")))
-					close(done)
-				}()
-				time.Sleep(time.Millisecond)
-				cancel()
-				// A ring that is full blocks until the connection is closed, which is
-				// seconds away; the bound only has to be below that.
-				select {
-				case <-done:
-				case <-time.After(time.Second):
-					t.Errorf("request %d goes on after its context has ended", i)
-				}
-			})
-		}
-		wait.Wait()
 	})
 }
 

@@ -169,35 +169,3 @@ func TestWhatOnlyLooksShared(t *testing.T) {
 		}
 	})
 }
-
-// An exclusive waiter waits for those that share the name, and other sharers do not pass it. When
-// it gives up, these are called; the number of those who have all gone is not promised again.
-func TestSharedNameIsNotPassedOn(t *testing.T) {
-	each(t, func(t *testing.T, kind testserver.Kind) {
-		_, n := admitted(t, kind, time.Minute)
-		events, err := subscribe(t, n, "a")
-		if err != nil {
-			t.Fatal(err)
-		}
-		client := strings.Repeat("a", 32)
-		alone, reader := as(node.Acquire, long(theName, "two")), shared(node.Acquire, "three")
-		alone.Place = node.Place{Waiter: client + ":1", Stamp: 1}
-		reader.Place = node.Place{Waiter: client + ":01", Stamp: 2}
-
-		first := want(t, node.Granted)(n.Do(bounded(t), shared(node.Acquire, "one")))
-		want(t, node.Held)(n.Do(bounded(t), alone))
-		if a := want(t, node.Held)(n.Do(bounded(t), reader)); a.Ahead != 1 || len(events) > 0 {
-			t.Errorf("%+v, and %d were notified", a, len(events))
-		}
-		gone := as(node.Release, alone)
-		gone.Place.Stamp = 0
-		want(t, node.Lost)(n.Do(bounded(t), gone))
-		if got := next(t, events); got != reader.Place.Waiter {
-			t.Errorf("%s was notified", got)
-		}
-		want(t, node.Granted)(n.Do(bounded(t), as(node.Release, request(theName, "one"))))
-		if a := want(t, node.Granted)(n.Do(bounded(t), reader)); a.Register <= first.Register {
-			t.Errorf("%d was promised after %d", a.Register, first.Register)
-		}
-	})
-}
