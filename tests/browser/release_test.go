@@ -53,61 +53,6 @@ func TestBreakALock(t *testing.T) {
 	}
 }
 
-// Another client took the lock while the page was asking: that lock is not broken.
-func TestBreakOnlyWhatWasShown(t *testing.T) {
-	t.Parallel()
-	servers := newGroup(t, 3, ttl)
-	lock := acquire(t, newLocker(t, servers, "stuck"), "orders/42")
-	s := serve(t, servers, "--allow-release")
-	w := newWindow(t)
-	w.expect("409")
-	w.open(s.url)
-	row(w, "orders/42")
-	w.tab("Break… orders/42")
-	w.press("\r")
-	w.shows("h1", "Break orders/42?")
-	release(t, lock)
-	lock = acquire(t, newLocker(t, servers, "another"), "orders/42")
-	w.tab("Break orders/42")
-	w.press("\r")
-	w.shows("main", "Nothing was broken: meanwhile the holder has changed", "another")
-	release(t, lock) // it is held still
-}
-
-// Without --allow-release nothing on the page breaks a lock, and no address does.
-func TestPageIsForLooking(t *testing.T) {
-	t.Parallel()
-	servers := newGroup(t, 3, ttl)
-	lock := acquire(t, newLocker(t, servers, "stuck"), "orders/42")
-	s := serve(t, servers)
-	w := newWindow(t)
-	w.expect("403")
-	w.open(s.url)
-	w.shows(row(w, "orders/42"), "stuck")
-	const breaks = `[...document.querySelectorAll("a, button, form")].filter((e) => /break/i.test(e.textContent + (e.href || "") + (e.action || ""))).length`
-	if n := eval[int](w, breaks); n != 0 {
-		t.Errorf("%d controls break something", n)
-	}
-	w.open(s.url + "lock?name=orders/42")
-	w.shows("#facts", "Held by stuck")
-	if n := eval[int](w, breaks); n != 0 {
-		t.Errorf("%d controls of the lock's page break something", n)
-	}
-	w.open(s.url + "break?name=orders/42")
-	w.shows("main", "Locks can only be looked at here")
-	status := eval[int](w, `(() => {
-	  const r = new XMLHttpRequest();
-	  r.open("POST", "/break", false);
-	  r.setRequestHeader("Content-Type", "application/x-www-form-urlencoded");
-	  r.send("name=orders%2F42&seen=");
-	  return r.status;
-	})()`)
-	if status != 403 {
-		t.Errorf("a form that was sent all the same: %d", status)
-	}
-	release(t, lock)
-}
-
 // Another site that a person who may break locks has open breaks none. Nor does a site that has a
 // name of its own lead here.
 func TestOtherSitesBreakNothing(t *testing.T) {

@@ -31,6 +31,7 @@ func (r *running) term() int64 {
 }
 
 func TestTheLeaderIsKilled(t *testing.T) {
+	t.Parallel()
 	h, _ := group(t)
 	first := h.start(leading()...)
 	term := first.term()
@@ -97,6 +98,7 @@ func TestALeaderStandsAgain(t *testing.T) {
 // A leader that is asked to end does not re-enter the election, whatever becomes of the lock
 // meanwhile; what is for the command only does not end the wait.
 func TestALeaderIsAskedToEnd(t *testing.T) {
+	t.Parallel()
 	h, servers := group(t)
 	r := h.start(append(short, "--lead", "x", "--", "sh", "-c",
 		`trap "" TERM; echo; for i in 1 2 3 4 5 6 7 8 9; do sleep 1; done; echo survived`)...)

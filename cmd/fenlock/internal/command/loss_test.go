@@ -11,12 +11,13 @@ import (
 	"github.com/fenlock/fenlock/internal/testserver"
 )
 
-// group starts three servers that no client knows, and a home that uses them.
+// group starts three servers that were admitted for short, and a home that uses them.
 func group(t *testing.T) (*home, []*testserver.Server) {
 	t.Helper()
 	servers := testserver.Group(t, testserver.Kinds(t)[0], 3)
 	var urls []string
 	for _, s := range servers {
+		s.MarkAdmitted("fenlock:", 2*time.Second)
 		urls = append(urls, s.URL())
 	}
 	return newHome(t, "FENLOCK_NODES="+strings.Join(urls, ",")), servers
@@ -52,8 +53,7 @@ func TestLoss(t *testing.T) {
 			r.line()
 			r.line()
 			test.lose(servers)
-			r.want(76, "waiting for nodes",
-				`stopping the command (SIGTERM): the lock on "x" cannot be extended`)
+			r.want(76, `stopping the command (SIGTERM): the lock on "x" cannot be extended`)
 			if killed := strings.Contains(r.stderr.String(), "killing the command (SIGKILL)"); killed != test.killed {
 				t.Errorf("killed: %v, want %v; stderr:\n%s", killed, test.killed, &r.stderr)
 			}
@@ -66,6 +66,7 @@ func TestLoss(t *testing.T) {
 }
 
 func TestAMinorityMayDie(t *testing.T) {
+	t.Parallel()
 	h, servers := group(t)
 	// For longer than a TTL after the death.
 	r := h.start(append(short, "x", "--", "sh", "-c", "echo ready; read x; sleep 5; exit 3")...)
@@ -97,6 +98,7 @@ func have(servers []*testserver.Server, key string) (n int) {
 
 // With --verbose a dead minority is told when it dies, and when it is back, once.
 func TestNodesAreToldOf(t *testing.T) {
+	t.Parallel()
 	h, servers := group(t)
 	h.start(append(short, "x", "--", "true")...).want(0)
 	r := h.start("sh", "-c", "exec "+strings.Join(short, " ")+` --verbose x -- sh -c 'echo ready; read x; exit 0' 2>&1`)
@@ -141,6 +143,7 @@ func TestNodesAreToldOf(t *testing.T) {
 }
 
 func TestNoQuorum(t *testing.T) {
+	t.Parallel()
 	h, servers := group(t)
 	h.start(append(short, "x", "--", "true")...).want(0)
 	servers[0].Kill()
@@ -158,6 +161,7 @@ func TestNoQuorum(t *testing.T) {
 
 // A group agrees on its longest lease. Waiting would not help.
 func TestMaxTTLDiffers(t *testing.T) {
+	t.Parallel()
 	h, _ := group(t)
 	h.start(append(short, "x", "--", "true")...).want(0)
 	r := h.start("fenlock", "run", "x", "--", "true")
@@ -169,6 +173,7 @@ func TestMaxTTLDiffers(t *testing.T) {
 
 // What a person has to mend at one node is said, also when the lock is taken.
 func TestAMinorityIsMisconfigured(t *testing.T) {
+	t.Parallel()
 	h, servers := group(t)
 	h.start(append(short, "x", "--", "true")...).want(0)
 	servers[1].Do("CONFIG", "SET", "requirepass", "secret")
@@ -182,6 +187,7 @@ func TestAMinorityIsMisconfigured(t *testing.T) {
 
 // With an empty prefix the key is the name, as other Redlock clients have it.
 func TestPrefix(t *testing.T) {
+	t.Parallel()
 	h, servers := group(t)
 	for _, test := range []struct{ prefix, key string }{
 		{"--verbose", "fenlock:x"}, {"--prefix=", "x"}, {"--prefix=app:", "app:x"},
