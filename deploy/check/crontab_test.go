@@ -336,6 +336,7 @@ func allScheduled(t *testing.T) (all []scheduled) {
 
 // Each crontab line and unit does on three machines what it is for.
 func TestScheduled(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	all := allScheduled(t)
 	for _, what := range all {
@@ -351,6 +352,7 @@ func TestScheduled(t *testing.T) {
 
 // The same lines, each wrong in a way of its own, are noticed.
 func TestWrongScheduled(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	all := allScheduled(t)
 	for _, broken := range []struct{ from, old, changed, says string }{
