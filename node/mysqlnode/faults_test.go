@@ -56,11 +56,7 @@ func TestForgetfulServerWaits(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := testserver.StartMariaDB(t, settings...)
-			n := open(t, s.URL())
-			if err := n.Migrate(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			join(t, n, maxTTL, true)
+			n := made(t, s, maxTTL, true)
 			lock := request(node.Acquire, "a")
 			lock.TTL = maxTTL
 			first := want(t, node.Granted)(n.Do(t.Context(), lock)).Register
@@ -135,11 +131,7 @@ func TestAnotherServerWaits(t *testing.T) {
 	t.Parallel()
 	const maxTTL = 2 * time.Second
 	s := testserver.StartMariaDB(t, "server-id=1")
-	n := open(t, s.URL())
-	if err := n.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	join(t, n, maxTTL, true)
+	n := made(t, s, maxTTL, true)
 	lock := as(node.Acquire, request(node.Acquire, "a"), maxTTL)
 	first := want(t, node.Granted)(n.Do(t.Context(), lock)).Register
 	s.Stop()

@@ -2,6 +2,7 @@ package mysqlnode_test
 
 import (
 	"database/sql"
+	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -67,11 +68,17 @@ func open(t testing.TB, url string) *mysqlnode.Node {
 // ready opens a node on a server, in a new group of one that is admitted.
 func ready(t testing.TB, s *testserver.MariaDB) *mysqlnode.Node {
 	t.Helper()
+	return made(t, s, maxTTL, true)
+}
+
+// made opens a node on a server, with tables, in a group of one.
+func made(t testing.TB, s *testserver.MariaDB, maxTTL time.Duration, isNew bool) *mysqlnode.Node {
+	t.Helper()
 	n := open(t, s.URL())
 	if err := n.Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	join(t, n, maxTTL, true)
+	join(t, n, maxTTL, isNew)
 	return n
 }
 
@@ -125,6 +132,14 @@ func problem(t testing.TB, err error, says ...string) {
 		if err == nil || !strings.Contains(err.Error(), word) {
 			t.Errorf("%v; want an error with %q", err, word)
 		}
+	}
+}
+
+// refused checks an error of a request that was not sent, since something has to be mended.
+func refused(t testing.TB, err error, says ...string) {
+	t.Helper()
+	if problem(t, err, says...); !errors.Is(err, node.ErrMisconfigured) || !errors.Is(err, node.ErrNotSent) {
+		t.Errorf("%v", err)
 	}
 }
 
