@@ -28,8 +28,8 @@ func (c *cluster) slots(t *testing.T, n int) *fenlock.Slots {
 }
 
 // Eight processes want three slots: there are never more, all of them are used, and the first to
-// come is first. A node that counted holders would admit too many: whether one that has just asked
-// counts depends on the order in which requests arrive, so each slot is a lock of its own.
+// come is first. A node that counted holders would admit too many:
+// TestCountingHoldersAdmitsTooMany.
 func TestSlotsAreExact(t *testing.T) {
 	for _, n := range []int{1, 3, 5} {
 		bubble(t, n, func(t *testing.T, c *cluster) {

@@ -65,7 +65,8 @@ func TestCrash(t *testing.T) {
 	}
 	killed := time.Now()
 	server.Start()
-	if a := want(t, node.Rejoining)(patient(t, n, as(node.Extend, r))); a.Absence.Cause != node.Restarted || a.Absence.Wait <= 0 ||
+	a := want(t, node.Rejoining)(patient(t, n, as(node.Extend, r)))
+	if a.Absence.Cause != node.Restarted || a.Absence.Wait <= 0 ||
 		a.Absence.Wait > admit.Quarantine(shortTTL) {
 		t.Errorf("it is out: %+v", a.Absence)
 	}
