@@ -223,6 +223,10 @@ func TestErrors(t *testing.T) {
 	}
 	// The rights that docs/postgres.md names are enough, and no more than that.
 	want(t, node.Granted)(alone(t, as("leasing", u)).Do(t.Context(), asAcquire(request("mine", 0))))
+	twice := alone(t, u)
+	if err := twice.Join(node.Group{Nodes: []node.Node{twice}, MaxTTL: shortTTL}); !errors.Is(err, node.ErrInvalid) {
+		t.Errorf("joined two groups: %v", err)
+	}
 	looks := open(t, u) // in no group
 	if l, err := looks.Inspect(t.Context(), "mine"); err != nil || !l.Leased || l.Out {
 		t.Errorf("inspect: %+v, %v", l, err)
