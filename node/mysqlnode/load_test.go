@@ -125,3 +125,32 @@ func TestListenerOfClockSetBack(t *testing.T) {
 		t.Error("it was told nothing")
 	}
 }
+
+// A connection is cut at any moment while a client looks at the server or asks it. What is not
+// known is released, and the name is free then.
+func TestCutAtAnyMoment(t *testing.T) {
+	t.Parallel()
+	s := testserver.StartMariaDB(t)
+	other := ready(t, s)
+	p := proxy.New(s.Addr(), nil)
+	t.Cleanup(p.Close)
+	for i := range 100 {
+		n := open(t, "mysql://root@"+p.Addr(i)+"/locks?name="+s.Addr()+"/locks")
+		join(t, n, maxTTL, true)
+		r := request(node.Acquire, fmt.Sprint("cut ", i))
+		cut := time.AfterFunc(time.Duration(i)*200*time.Microsecond, func() { p.Impose(proxy.Rule{Cut: true})() })
+		if a, err := n.Do(t.Context(), r); err == nil && a.Status != node.Granted {
+			t.Errorf("%d: %+v", i, a)
+		}
+		for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+			if _, err := n.Do(t.Context(), as(node.Release, r)); err == nil {
+				break
+			} else if time.Now().After(end) {
+				t.Fatal(err)
+			}
+		}
+		cut.Stop()
+		want(t, node.Granted)(other.Do(t.Context(), request(node.Acquire, r.Name)))
+		n.Close()
+	}
+}
