@@ -5,7 +5,7 @@ GOFMT := find . -name '*.go' -not -path './.*' -print0 | xargs -0 gofmt
 # In the order of how long their tests take: make test begins with the longest.
 MODULES := tests node/valkeynode . node/zknode cmd/fenlock node/mysqlnode node/pgnode node/etcdnode examples examples/natsnode node/goredisnode bench deploy/check fence/fencepgx integration/fenlockcertmagic integration/fenlockcron integration/fenlockgocron integration/fenlockgoose integration/fenlockmigrate integration/fenlockotel tools
 
-.PHONY: help build man site picture setup test campaigns race interop search-three search-shared search-handover search-given search-steps proof proof-audit sim faults compare fuzz bench bench-against verify verify-fmt verify-vet \
+.PHONY: help build man site picture setup test campaigns race interop search-three search-shared search-handover search-given search-steps proof proof-audit sim faults compare overload fuzz bench bench-against verify verify-fmt verify-vet \
 	version release release-check verify-workflows verify-staticcheck verify-tidy verify-docs verify-clean fix fix-fmt fix-tidy fix-docs
 
 help: ## list the targets
@@ -72,6 +72,9 @@ faults: setup ## real servers under faults: HISTORIES (default 100) of LASTING s
 
 compare: setup ## the same faults for fenlock, redsync and redislock: what each of them loses, in HISTORIES (3) of LASTING seconds (10)
 	cd tests && go run ./faults -compare -histories $${HISTORIES:-3} -seconds $${LASTING:-10} -seed $${SEED:-1} $(FAULTS)
+
+overload: setup ## real servers that stand still, have little of a processor, or are asked for more than they can do: what is lost and when all is normal, beside redsync and valkeylock, as a table; half an hour to hours (OVERLOAD="-scenes held -with fenlock -servers 5"; OVERLOAD=-h lists the flags)
+	cd tests && go run ./overload $(OVERLOAD)
 
 fuzz: ## every fuzz target for FUZZTIME (default 30s)
 	@scripts/fuzz.sh $(MODULES)
