@@ -371,6 +371,19 @@ func TestOutcomes(t *testing.T) {
 			t.Errorf("%v: %q; want %q", c.err, got, c.want)
 		}
 	}
+	for _, c := range []struct {
+		e    fenlock.ExtendEvent
+		want string
+	}{
+		{fenlock.ExtendEvent{Left: 1}, "extended"},
+		{fenlock.ExtendEvent{Left: 1, Err: none}, "no_quorum"},
+		{fenlock.ExtendEvent{Err: none}, "ended"},
+		{fenlock.ExtendEvent{Err: fenlock.ErrReleased}, "ended"},
+	} {
+		if got := c.e.Outcome(); got != c.want {
+			t.Errorf("%+v: %q; want %q", c.e, got, c.want)
+		}
+	}
 	for err, want := range map[error]string{fenlock.ErrLost: "lost", fenlock.ErrMaxHold: "max_hold"} {
 		err = fmt.Errorf("%w: why", err)
 		if got := (fenlock.LostEvent{Err: err}).Cause(); got != want {

@@ -99,6 +99,20 @@ type ExtendEvent struct {
 	Err   error         // ErrNoQuorum: it failed, and the lock is still held; nil if it was extended
 }
 
+// Outcome says in a word what came of it, for a metric: "extended"; "no_quorum", if too few nodes
+// answered in time, so that it is repeated; or "ended", if the lock is not held any more. What
+// nodes accept later still counts: then "extended" follows "no_quorum", with less left than usual.
+func (e ExtendEvent) Outcome() string {
+	var quorum *QuorumError
+	switch {
+	case e.Err == nil:
+		return "extended"
+	case errors.As(e.Err, &quorum) && e.Left > 0:
+		return "no_quorum"
+	}
+	return "ended"
+}
+
 // LostEvent is the end of a lock that was not released.
 type LostEvent struct {
 	Name  string

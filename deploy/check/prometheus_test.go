@@ -178,7 +178,9 @@ var mistakes = map[string][][2]string{
 		{`no_quorum|error"}[10m]`, `no_quorum|error|held"}[10m]`}},
 	"FenlockWaiting": {{`{fenlock_outcome="acquired"}[30m]`, `[30m]`},
 		{"(fenlock_waiting) > 0", "(fenlock_waiting) > 1"}},
-	"FenlockWaitsLong":   {{"))) > 300", "))) > 3000"}, {"))) > 300", "))) > 3"}, {"(0.9, sum", "(0.2, sum"}},
+	"FenlockWaitsLong": {{"))) > 300", "))) > 3000"}, {"))) > 300", "))) > 3"}, {"(0.9, sum", "(0.2, sum"}},
+	"FenlockExtensionsBehind": {{"[5m])) > 0.1", "[5m])) > 0.2"}, {"[5m])) > 0.1", "[5m])) > 0.01"},
+		{`left_seconds_count{fenlock_outcome="no_quorum"}`, `left_seconds_count{fenlock_outcome="extended"}`}},
 	"FenlockValidityLow": {{"))) < 2\n", "))) < 0.2\n"}, {"))) < 2\n", "))) < 20\n"}, {"(0.05, sum", "(0.95, sum"}},
 }
 

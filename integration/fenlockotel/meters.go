@@ -27,10 +27,10 @@ var (
 type meters struct {
 	names bool // of locks are attributes
 
-	acquire, wait, hold, left, request metric.Float64Histogram
-	held, waiting                      metric.Int64UpDownCounter
-	lost, refused                      metric.Int64Counter
-	admitted                           metric.Int64Gauge
+	acquire, wait, hold, left, extend, request metric.Float64Histogram
+	held, waiting                              metric.Int64UpDownCounter
+	lost, refused                              metric.Int64Counter
+	admitted                                   metric.Int64Gauge
 
 	facts    known[fact]
 	requests known[request]
@@ -78,6 +78,8 @@ func newMeters(m metric.Meter, names bool) (*meters, error) {
 		wait:    histogram("fenlock.wait.duration", "How long acquisitions took that had to wait.", longBuckets),
 		hold:    histogram("fenlock.hold.duration", "How long locks were held.", longBuckets),
 		left: histogram("fenlock.validity.left", "The validity that was left of a lock when it was released.",
+			leftBuckets),
+		extend: histogram("fenlock.extend.left", "The validity that was left of a lock when its extension had ended.",
 			leftBuckets),
 		request:  histogram("fenlock.node.duration", "How long requests to a node took.", nodeBuckets),
 		held:     upDown("fenlock.held", "{lock}", "Locks that are held now."),
@@ -128,6 +130,11 @@ func (s *meters) observer() fenlock.Observer {
 		},
 		Wait: func(ctx context.Context, name string) {
 			s.waiting.Add(ctx, 1, s.of(name, fact{}).add...)
+		},
+		Extend: func(ctx context.Context, e fenlock.ExtendEvent) {
+			if e.Left > 0 { // otherwise it is told how the lock has ended
+				s.extend.Record(ctx, e.Left.Seconds(), s.of(e.Name, fact{outcomeKey, e.Outcome()}).record...)
+			}
 		},
 		Lost: func(ctx context.Context, e fenlock.LostEvent) {
 			s.lost.Add(ctx, 1, s.of(e.Name, fact{causeKey, e.Cause()}).add...)

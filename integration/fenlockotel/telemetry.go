@@ -15,6 +15,7 @@
 //	fenlock.waiting           up-down    callers that wait now
 //	fenlock.held              up-down    locks that are held now
 //	fenlock.hold.duration     histogram  from the acquisition to the release or the loss
+//	fenlock.extend.left       histogram  when an extension had ended, by fenlock.outcome
 //	fenlock.validity.left     histogram  when a lock was released: near 0, extensions fail;
 //	                                     not of one that a release gave and that was not extended yet
 //	fenlock.lost              counter    by fenlock.cause: lost or max_hold

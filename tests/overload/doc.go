@@ -5,6 +5,6 @@
 // It fails if fenlock loses a held lock, or lets two clients hold a name. What depends on the
 // machine's speed is printed only.
 //
-// All clients are processes of their own (worker.go). They hold locks, ask for more than the servers
-// can do, or are a herd (herd.go). scenes.go has what happens to them.
+// All clients are processes of their own (worker.go). They hold locks, ask for more than the
+// servers can do, or are a herd (herd.go). scenes.go has what happens to them.
 package main

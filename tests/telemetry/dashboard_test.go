@@ -19,6 +19,7 @@ var emitted = map[string][]string{
 	"fenlock_wait_duration_seconds":         {"fenlock_outcome", "le"},
 	"fenlock_hold_duration_seconds":         {"le"},
 	"fenlock_validity_left_seconds":         {"le"},
+	"fenlock_extend_left_seconds":           {"fenlock_outcome", "le"},
 	"fenlock_node_duration_seconds":         {"fenlock_node_name", "fenlock_operation", "fenlock_outcome", "le"},
 	"fenlock_held":                          nil,
 	"fenlock_waiting":                       nil,

@@ -209,6 +209,7 @@ func TestCommandIsLikeTheLibrary(t *testing.T) {
 	at := fmt.Sprintf("127.0.0.1:%d", testserver.FreePort(t))
 	job := start(t, urls, "run", "--metrics", at, "a", "--", "cat")
 	waits(at)
+	must(t, held.Extend(t.Context()))
 	must(t, held.Release(t.Context()))
 	must(t, <-waited)
 	var running map[string]*dto.MetricFamily
@@ -229,8 +230,8 @@ func TestCommandIsLikeTheLibrary(t *testing.T) {
 		names = append(names, name)
 		switch own := running[name]; {
 		case slices.Contains([]string{"fenlock_guard_refused_total", "fenlock_hold_duration_seconds",
-			"fenlock_validity_left_seconds"}, name):
-			// It has no guard, and has not released its lock yet.
+			"fenlock_validity_left_seconds", "fenlock_extend_left_seconds"}, name):
+			// It has no guard, and has not extended or released its lock yet.
 		case own == nil:
 			t.Errorf("fenlock run has no %s", name)
 		case shape(own) != shape(f):

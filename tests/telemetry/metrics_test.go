@@ -110,11 +110,18 @@ func TestHolds(t *testing.T) {
 		m.wants(t, "fenlock.hold.duration", ": 2, 1m0.999s") // the minute counts from the first request
 		m.wants(t, "fenlock.validity.left", ": 1, 8.897s")
 
+		// Each third of the TTL, but for the time until the answer, and none after the end.
+		if all := m.series(t, "fenlock.extend.left"); len(all) != 1 || !strings.HasPrefix(all[0], "outcome=extended: ") {
+			t.Errorf("extensions: %q", all)
+		}
 		lost := take(t, l, "lost")
 		g[0].Crash()
 		g[1].Crash()
 		time.Sleep(time.Minute)
 		m.wants(t, "fenlock.lost", "cause=lost: 1", "cause=max_hold: 1")
+		if all := m.series(t, "fenlock.extend.left"); len(all) != 2 || !strings.HasPrefix(all[1], "outcome=no_quorum: ") {
+			t.Errorf("extensions: %q", all)
+		}
 		m.wants(t, "fenlock.held", ": 0")
 		if err := lost.Release(t.Context()); !errors.Is(err, fenlock.ErrLost) {
 			t.Error(err)
@@ -216,13 +223,15 @@ func TestInstruments(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := measure(t)
 		l := newGroup(3).locker(t, m.Observer())
-		must(t, take(t, l, "a").Release(t.Context()))
+		lock := take(t, l, "a")
+		must(t, lock.Extend(t.Context()))
+		must(t, lock.Release(t.Context()))
 		synctest.Wait()
 		all := m.metrics(t)
 		for name, unit := range map[string]string{
 			"fenlock.acquire.duration": "s", "fenlock.hold.duration": "s", "fenlock.validity.left": "s",
-			"fenlock.node.duration": "s",
-			"fenlock.held":          "{lock}", "fenlock.waiting": "{waiter}", "fenlock.lost": "{lock}",
+			"fenlock.extend.left": "s", "fenlock.node.duration": "s",
+			"fenlock.held": "{lock}", "fenlock.waiting": "{waiter}", "fenlock.lost": "{lock}",
 			"fenlock.node.admitted": "{node}",
 			"fenlock.guard.refused": "{write}",
 		} {
@@ -233,7 +242,7 @@ func TestInstruments(t *testing.T) {
 			if isHistogram != (unit == "s") {
 				t.Errorf("%s is a %T", name, all[name].Data)
 			}
-			if isHistogram && name != "fenlock.validity.left" && h.DataPoints[0].Bounds[0] != 1e-4 {
+			if isHistogram && !strings.HasSuffix(name, ".left") && h.DataPoints[0].Bounds[0] != 1e-4 {
 				t.Errorf("%s has the bounds %v", name, h.DataPoints[0].Bounds)
 			}
 		}

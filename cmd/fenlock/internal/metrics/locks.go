@@ -19,10 +19,10 @@ var (
 
 // Locks are the metrics of one Locker.
 type Locks struct {
-	names                              []string // the value of the label that every lock has, or none
-	acquire, wait, hold, left, request Histogram
-	held, waiting, admitted            Gauge
-	lost                               Counter
+	names                                      []string // the value of the label that every lock has, or none
+	acquire, wait, hold, left, extend, request Histogram
+	held, waiting, admitted                    Gauge
+	lost                                       Counter
 
 	mu    sync.Mutex
 	nodes map[string]bool // whose state was told
@@ -44,6 +44,8 @@ func NewLocks(set *Set, name string) *Locks {
 	l.hold = set.Histogram("fenlock_hold_duration_seconds", "How long locks were held.", longBounds, of()...)
 	l.left = set.Histogram("fenlock_validity_left_seconds", "The validity that was left of a lock when it was released.",
 		leftBounds, of()...)
+	l.extend = set.Histogram("fenlock_extend_left_seconds",
+		"The validity that was left of a lock when its extension had ended.", leftBounds, of("fenlock_outcome")...)
 	l.request = set.Histogram("fenlock_node_duration_seconds", "How long requests to a node took.", nodeBounds,
 		"fenlock_node_name", "fenlock_operation", "fenlock_outcome")
 	l.held = set.Gauge("fenlock_held", "Locks that are held now.", of()...)
@@ -77,6 +79,11 @@ func (l *Locks) Observer() fenlock.Observer {
 			}
 		},
 		Wait: func(context.Context, string) { l.waiting.Add(1, l.of()...) },
+		Extend: func(_ context.Context, e fenlock.ExtendEvent) {
+			if e.Left > 0 { // otherwise it is told how the lock has ended
+				l.extend.Observe(e.Left.Seconds(), l.of(e.Outcome())...)
+			}
+		},
 		Lost: func(_ context.Context, e fenlock.LostEvent) {
 			l.lost.Add(1, l.of(e.Cause())...)
 			l.hold.Observe(e.Held.Seconds(), l.of()...)

@@ -25,6 +25,9 @@ func happens(o fenlock.Observer) {
 	o.Wait(ctx, "a")
 	o.Wait(ctx, "a")
 	o.Acquire(ctx, fenlock.AcquireEvent{Took: 2 * s, Waited: true, Err: &fenlock.HeldError{}})
+	o.Extend(ctx, fenlock.ExtendEvent{Token: 1, Left: 6 * s, Err: &fenlock.QuorumError{}})
+	o.Extend(ctx, fenlock.ExtendEvent{Token: 1, Left: 8 * s})
+	o.Extend(ctx, fenlock.ExtendEvent{Token: 1, Err: fenlock.ErrReleased})
 	o.Release(ctx, fenlock.ReleaseEvent{Token: 1, Held: 3 * s, Left: 7 * s})
 	o.Acquire(ctx, fenlock.AcquireEvent{Token: 2, Took: 4 * s, Waited: true})
 	o.Lost(ctx, fenlock.LostEvent{Token: 2, Held: 5 * s, Err: fenlock.ErrLost})
@@ -49,6 +52,10 @@ fenlock_hold_duration_seconds_sum 9
 fenlock_hold_duration_seconds_count 3
 fenlock_validity_left_seconds_sum 7
 fenlock_validity_left_seconds_count 1
+fenlock_extend_left_seconds_sum{fenlock_outcome="extended"} 8
+fenlock_extend_left_seconds_count{fenlock_outcome="extended"} 1
+fenlock_extend_left_seconds_sum{fenlock_outcome="no_quorum"} 6
+fenlock_extend_left_seconds_count{fenlock_outcome="no_quorum"} 1
 fenlock_node_duration_seconds_sum{fenlock_node_name="a",fenlock_operation="acquire",fenlock_outcome="granted"} 0.001
 fenlock_node_duration_seconds_count{fenlock_node_name="a",fenlock_operation="acquire",fenlock_outcome="granted"} 1
 fenlock_node_duration_seconds_sum{fenlock_node_name="a",fenlock_operation="extend",fenlock_outcome="granted"} 0.001
