@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 
@@ -38,8 +39,13 @@ type majorityOfKeys struct {
 }
 
 func (m majorityOfKeys) Acquire(ctx context.Context, name string) (library.Lease, error) {
-	held, cancel, err := m.locker.WithContext(context.WithoutCancel(ctx), name)
-	return keysHeld{ctx: held, cancel: cancel, ttl: m.ttl}, err
+	holds, end := context.WithCancel(context.WithoutCancel(ctx)) // which ends the lock as well
+	stop := context.AfterFunc(ctx, end)
+	held, cancel, err := m.locker.WithContext(holds, name)
+	if err != nil || !stop() {
+		return nil, errors.Join(err, ctx.Err())
+	}
+	return keysHeld{ctx: held, cancel: cancel, ttl: m.ttl}, nil
 }
 
 func (m majorityOfKeys) Close() error { m.locker.Close(); return nil }

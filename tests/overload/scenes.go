@@ -193,6 +193,10 @@ func (c *campaign) held(n int, of string, processes, locks int, which []strike) 
 		if _, err := c.normal(h, c.ttl); err != nil {
 			return err
 		}
+		if first, err := h.sum(); err != nil || first.Held < processes*locks {
+			c.report(n, fmt.Sprintf("nothing; %d × %d locks are asked for", processes, locks), of, processes*locks,
+				processes*locks-first.Held, 0, "", "")
+		}
 		before := g.requests(of)
 		time.Sleep(c.ttl)
 		calm := g.requests(of) - before

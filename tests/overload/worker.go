@@ -5,12 +5,12 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -128,18 +128,19 @@ func (t *task) hold(over context.Context, l library.Locker, say func(status)) er
 	leases := make([]library.Lease, t.Count)
 	var next atomic.Int64
 	var callers sync.WaitGroup
-	errs := make([]error, min(64, t.Count))
-	for i := range errs {
+	soon, cancel := context.WithTimeout(over, 6*t.TTL) // what is not there by then is not held
+	for range min(64, t.Count) {
 		callers.Go(func() {
-			for n := next.Add(1); n <= int64(t.Count) && errs[i] == nil; n = next.Add(1) {
-				leases[n-1], errs[i] = l.Acquire(over, fmt.Sprint(t.Name, n-1))
+			for n := next.Add(1); n <= int64(t.Count); n = next.Add(1) {
+				if lease, err := l.Acquire(soon, fmt.Sprint(t.Name, n-1)); err == nil {
+					leases[n-1] = lease
+				}
 			}
 		})
 	}
 	callers.Wait()
-	if err := errors.Join(errs...); err != nil {
-		return err
-	}
+	cancel()
+	leases = slices.DeleteFunc(leases, func(l library.Lease) bool { return l == nil })
 	for {
 		var s status
 		for _, lease := range leases {
