@@ -193,13 +193,13 @@ func (c *campaign) held(n int, of string, processes, locks int, which []strike) 
 		if _, err := c.normal(h, c.ttl); err != nil {
 			return err
 		}
-		if first, err := h.sum(); err != nil || first.Held < processes*locks {
-			c.report(n, fmt.Sprintf("nothing; %d × %d locks are asked for", processes, locks), of, processes*locks,
-				processes*locks-first.Held, 0, "", "")
-		}
 		before := g.requests(of)
 		time.Sleep(c.ttl)
 		calm := g.requests(of) - before
+		first, err := h.sum()
+		if missing := processes*locks - first.Held; err != nil || missing > 0 {
+			c.report(n, fmt.Sprintf("nothing; %d × %d locks", processes, locks), of, processes*locks, missing, 0, "", "")
+		}
 		for _, strike := range which {
 			was, err := h.sum()
 			if err != nil || was.Held == 0 {
