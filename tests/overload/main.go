@@ -12,9 +12,11 @@ import (
 	"os/signal"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
+	"github.com/fenlock/fenlock/internal/testserver"
 	"github.com/fenlock/fenlock/tests/faults/library"
 )
 
@@ -26,6 +28,7 @@ type campaign struct {
 	share, beyondShare int           // hundredths of a core of each server
 	blamed             string        // the library of which something is wrong
 	wrong              []string
+	running            atomic.Pointer[testserver.Outside] // has the servers
 }
 
 // size is how much is measured.
@@ -44,7 +47,6 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	context.AfterFunc(ctx, func() { os.Exit(1) }) // workers and servers end with this process
 	if err := run(ctx, os.Args[1:], os.Stdout); err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "overload:", err)
 		os.Exit(1)
@@ -53,6 +55,13 @@ func main() {
 
 func run(ctx context.Context, args []string, out io.Writer) error {
 	c := &campaign{ctx: ctx, out: out, blamed: library.Fenlock}
+	ended := context.AfterFunc(ctx, func() { // workers end with this process
+		if t := c.running.Load(); t != nil {
+			t.Close()
+		}
+		os.Exit(1)
+	})
+	defer ended()
 	var s size
 	flags := flag.NewFlagSet("overload", flag.ContinueOnError)
 	which := flags.String("scenes", strings.Join(scenes, ","), "what to measure")

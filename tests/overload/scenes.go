@@ -25,6 +25,7 @@ type group struct {
 func (c *campaign) with(n, percent int, f func(*group) error) error {
 	t := &testserver.Outside{}
 	defer t.Close()
+	c.running.Store(t)
 	some := &shares{}
 	t.Cleanup(some.end) // after the servers, which are started later
 	return testserver.Try(func() error {
