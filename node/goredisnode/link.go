@@ -37,6 +37,9 @@ func (l *link) Dial() uint64 { return l.losses.Load() + 1 }
 // Up implements resp.Link.
 func (l *link) Up(dial uint64) bool { return dial == l.Dial() }
 
+// Renew implements resp.Link. The client decides which of its connections it keeps.
+func (l *link) Renew(uint64) {}
+
 // Pooled implements resp.Link: each answer proves whose it is.
 func (l *link) Pooled() bool { return true }
 

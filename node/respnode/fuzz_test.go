@@ -58,7 +58,7 @@ func FuzzServer(f *testing.F) {
 	f.Fuzz(func(t *testing.T, what byte, input []byte) {
 		const secret = "swordfish"
 		replies := &replier{Lifetime: engine.NewLifetime(),
-			rest: slices.Concat([]byte(info+"*2\r\n$4\r\n1000\r\n$-1\r\n"), input)} // it is looked at first
+			rest: slices.Concat([]byte(info+"*3\r\n$4\r\n1000\r\n$-1\r\n$-1\r\n"), input)} // it is looked at first
 		n, err := New(replies, Server{Name: "valkey://host", Prefix: DefaultPrefix, Secrets: resp.NewSecrets(secret)})
 		if err != nil {
 			t.Fatal(err)
@@ -155,6 +155,7 @@ func (r *replier) Close() {
 func (*replier) Dial() uint64   { return 1 }
 func (*replier) Up(uint64) bool { return true }
 func (*replier) Pooled() bool   { return false }
+func (*replier) Renew(uint64)   {}
 func (*replier) Remote() string { return "" }
 
 func (r *replier) Subscribe(context.Context, string, func(), func(string)) error {

@@ -42,6 +42,9 @@ type Server struct {
 	// Via is a pointer if the caller makes the connections, or has made them. The same address
 	// leads to the same server only by the same pointer then. nil: it says nothing more than Name.
 	Via any
+	// Witness is how many replicas must have what is promised, whichever they are, before it counts. 0:
+	// all that the server has. Negative: none.
+	Witness int
 	// Secrets are the passwords that no error may have in it; nil: there are none.
 	Secrets *resp.Secrets
 
@@ -60,7 +63,7 @@ func New(link resp.Link, s Server) (*Node, error) {
 		return nil, err
 	}
 	n := &Node{errors: command.Errors{Name: s.Name, Secrets: s.Secrets}, server: s, keys: keys, link: link}
-	n.voting = admission.New(n, link, keys, n.errors)
+	n.voting = admission.New(n, link, keys, n.errors, admission.Witness(max(s.Witness, -1)))
 	n.pipelines = pipeline.New(pipeline.Sender{Link: link, Voting: n.voting, Keys: keys, Errors: n.errors})
 	return n, nil
 }

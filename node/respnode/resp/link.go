@@ -24,6 +24,10 @@ type Link interface {
 	Dial() uint64
 	// Up reports whether the newest connection has this number, and was not lost.
 	Up(dial uint64) bool
+	// Renew says of the newest connection, if it has this number, that its server seems to have been
+	// replaced. A connection that is not quite new is closed, since the address may lead elsewhere by
+	// now.
+	Renew(dial uint64)
 	// Pooled reports whether there are several connections, of which any may carry a command. A
 	// number says little then: each answer has to prove whose it is.
 	Pooled() bool

@@ -24,7 +24,7 @@ func (hung) Identify(ctx context.Context, _ resp.Command, _ func(string, resp.Re
 // A request that waits for a server, or begins to, is told at once that this has ended.
 func TestFinishEndsTheWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		v := New(nil, hung{}, &command.Keys{}, command.Errors{})
+		v := New(nil, hung{}, &command.Keys{}, command.Errors{}, AllReplicas)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		waiting := make(chan error)

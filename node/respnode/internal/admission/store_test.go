@@ -94,7 +94,7 @@ func TestRecorded(t *testing.T) {
 // In which order the members were recorded costs nothing later.
 func TestCheckAllocatesNothing(t *testing.T) {
 	n := &named{name: "b"}
-	v := New(n, up{}, &command.Keys{}, command.Errors{})
+	v := New(n, up{}, &command.Keys{}, command.Errors{}, AllReplicas)
 	if err := v.Join(node.Group{Nodes: []node.Node{n, &named{name: "a"}}, MaxTTL: time.Minute}); err != nil {
 		t.Fatal(err)
 	}

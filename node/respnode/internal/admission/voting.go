@@ -1,11 +1,10 @@
 package admission
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -20,15 +19,12 @@ import (
 // in the background when the request that began it has given up.
 const lookTimeout = 2 * time.Second
 
-// worthLooking is the number of requests that promise something from which on one
-// INFO more is cheaper than one in each script.
-const worthLooking = 3
-
 // Voting answers whether the server that a node leads to may vote. Safe for
 // concurrent use.
 type Voting struct {
 	*admit.Admission
-	store *store
+	store   *store
+	witness Witness
 
 	server    atomic.Pointer[Server] // as it was looked at last
 	looking   task
@@ -39,8 +35,8 @@ type Voting struct {
 }
 
 // New returns the voting of a node, with its connection and its keys.
-func New(self node.Node, link resp.Link, keys *command.Keys, errors command.Errors) *Voting {
-	v := &Voting{store: &store{link: link, keys: keys, errors: errors}}
+func New(self node.Node, link resp.Link, keys *command.Keys, errors command.Errors, witness Witness) *Voting {
+	v := &Voting{witness: witness, store: &store{link: link, keys: keys, errors: errors}}
 	v.Admission = admit.New(self, v.store, admit.Pause)
 	v.patience, v.finish = context.WithCancel(context.Background())
 	return v
@@ -70,17 +66,23 @@ type Server struct {
 	dial   uint64
 	RunID  string // of the server; another after each start
 	replID string
+	mark   string      // as recorded, if it is of this server; else the replication id
+	seen   Seen        // of its replicas
 	terms  admit.Terms // as recorded
 	stale  atomic.Bool // it has to be looked at again
 	agreed atomic.Bool // the terms were compared with the group's: not for each request
 }
 
 // Marked reports whether a mark of admission is of what the server was when it was looked at.
-func (s *Server) Marked(mark string) bool { return mark == s.replID }
+func (s *Server) Marked(mark string) bool {
+	of, _ := command.SplitMark(mark)
+	return of == s.replID
+}
 
 // Ready returns the server if requests can be sent to it at once, else nil.
 func (v *Voting) Ready() *Server {
-	if s := v.server.Load(); s != nil && s.current() && s.Founded() && v.check(s) == nil {
+	if s := v.server.Load(); s != nil && s.current() && s.Founded() && v.check(s) == nil &&
+		v.witness.Judge(s.seen) == Witnessed {
 		return s
 	}
 	return nil
@@ -118,9 +120,14 @@ func (v *Voting) look(ctx context.Context) (*Server, error) {
 				if err != nil {
 					return err
 				}
-				terms, err := command.ParseTerms(recorded)
+				terms, mark, err := command.ParseTerms(recorded)
 				if err == nil {
-					v.server.Store(&Server{voting: v, dial: dial, RunID: f.RunID, replID: f.ReplID, terms: terms})
+					s := &Server{voting: v, dial: dial, RunID: f.RunID, replID: f.ReplID, mark: f.ReplID, terms: terms,
+						seen: Seen{Replicas: f.Replicas}}
+					if of, known := command.SplitMark(mark); of == f.ReplID {
+						s.mark, s.seen.Recorded, s.seen.Marked = mark, known, true
+					}
+					v.server.Store(s)
 				}
 				return err
 			})
@@ -152,6 +159,9 @@ func (v *Voting) Found(ctx context.Context, s *Server) (node.Absence, error) {
 	return out, err
 }
 
+// Again has the server looked at again before the next request.
+func (s *Server) Again() { s.stale.Store(true) }
+
 func (s *Server) current() bool { return !s.stale.Load() && s.voting.store.link.Up(s.dial) }
 
 // check refuses a server whose group is another one than this client's, and one that is another
@@ -174,11 +184,25 @@ func (v *Voting) Registers(ctx context.Context) (r node.Registers, err error) {
 	if err == nil {
 		err = v.Serves(s.RunID)
 	}
+	if err == nil && v.Joined() {
+		s, err = v.Witnessed(ctx, s)
+	}
 	if err != nil {
 		return r, err
 	}
 	read := func() (command.Facts, map[int]fence.Token, error) {
-		return v.store.keys.ParseRegisters(v.store.link.DoMulti(ctx, v.store.keys.Registers()...))
+		commands := v.store.keys.Registers()
+		proof := s.proveRead(v.Joined())
+		if proof.Mark != "" {
+			commands = append(commands, v.store.keys.Touch(s.replID))
+		}
+		replies, err := v.store.link.DoMulti(ctx, proof.Append(commands, lookTimeout/2)...)
+		if err != nil {
+			return command.Facts{}, nil, err
+		}
+		proof.Read(replies)
+		f, tokens, err := v.store.keys.ParseRegisters(replies[:4], nil)
+		return f, tokens, cmp.Or(err, proof.doubt, proof.unseen)
 	}
 	f, tokens, err := read()
 	if err == nil && f.Candidate == "" && v.Joined() {
@@ -197,86 +221,4 @@ func (v *Voting) Registers(ctx context.Context) (r node.Registers, err error) {
 	}
 	return node.Registers{Server: f.RunID, Memory: f.Memory(), Admitted: f.Marked == f.ReplID,
 		Empty: f.Empty, MaxTTL: f.MaxTTL, Members: f.Members, Tokens: tokens}, nil
-}
-
-// Proof tells which answers to requests that are sent together are those of a server
-// that may vote.
-//
-// Whether a server is still what was admitted can be asked by each script, or once after many of
-// them, on the same connection. Both prove the same. In the second case the requests carry the
-// replication id that the server had before they were sent. Their scripts compare the mark of
-// admission with it. A server has a new id, of random digits, whenever it becomes a primary. So one
-// that is a primary afterwards, with an id that was known before, has been one all the time, with
-// that id.
-//
-// If it is not, and the old mark is there, a server that may have forgotten leases has carried out
-// the requests all the same. They may have made leases, which have ended when the server is
-// admitted: that removes the mark before it begins to count. And they may have raised registers,
-// which does no harm. Their answers do not count.
-type Proof struct {
-	server *Server
-	// ReplID is what the scripts compare the mark of admission with, or "" if each
-	// looks at the server. Unless that is empty, Command has to follow the requests.
-	ReplID string
-	doubt  error
-}
-
-// Prove begins a proof, for so many requests that promise something. Where a request may travel
-// over any of several connections, its script does not know which server was looked at. So the id
-// is always asked for.
-func (s *Server) Prove(promises int) Proof {
-	p := Proof{server: s}
-	if promises >= worthLooking || promises > 0 && s.voting.store.link.Pooled() {
-		p.ReplID = s.replID
-	}
-	return p
-}
-
-// Command makes the command that follows the requests.
-func (p *Proof) Command() resp.Command {
-	return resp.Command{"INFO", "replication"}
-}
-
-// Read takes the reply to Command.
-func (p *Proof) Read(info string, err error) {
-	if err == nil && !(strings.Contains(info, "role:master\r\n") &&
-		strings.Contains(info, "master_replid:"+p.ReplID+"\r\n")) {
-		err = errors.New("it is a replica, or its replication history has changed")
-	}
-	if err != nil {
-		p.doubt = fmt.Errorf("whether the server may vote is not known: %w", err)
-	}
-}
-
-// Standing is what an answer is worth.
-type Standing uint8
-
-const (
-	// Counts: it counts, and an error is one of the request.
-	Counts Standing = iota
-	// NotAdmitted: the server executed nothing. It can be sent once more, after Admit.
-	NotAdmitted
-	// Elsewhere: it came over a connection that was made since the server was looked
-	// at, and that may lead to another one. It counts if Look has no error.
-	Elsewhere
-)
-
-// Judge returns what the answer to a request is worth, as command.Parse has read it, or
-// why it does not count. A release promises nothing, so it may come from any server.
-func (p *Proof) Judge(op node.Op, notAdmitted bool, err error) (Standing, error) {
-	if p.doubt != nil || notAdmitted && p.ReplID != "" {
-		p.server.stale.Store(true) // its id is another one, perhaps
-	}
-	if err == nil && !notAdmitted && op != node.Release {
-		err = p.doubt
-	}
-	switch {
-	case notAdmitted:
-		return NotAdmitted, nil
-	case err != nil:
-		return Counts, err
-	case p.server.voting.store.link.Dial() != p.server.dial:
-		return Elsewhere, nil
-	}
-	return Counts, nil
 }

@@ -104,7 +104,8 @@ func (l *Looked) parseRegisters(reply resp.Reply) error {
 	if err != nil {
 		return err
 	}
-	l.Marked, l.WasDurable, l.Empty = fields[0], fields[2] == "1", strings.Fields(fields[3])
+	l.setMark(fields[0])
+	l.WasDurable, l.Empty = fields[2] == "1", strings.Fields(fields[3])
 	l.Format, l.noticed, l.Candidate = fields[4], fields[6], fields[7]
 	l.Terms, err = termsOf(fields[1], fields[5])
 	return cmp.Or(checkFormat(l.Format), err)

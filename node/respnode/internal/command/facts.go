@@ -18,6 +18,7 @@ type Facts struct {
 	mode      string // "standalone", "cluster" or "sentinel"
 	role      string // "master" or "slave"
 	Promoted  bool   // was a replica, has one, or knows of a replication history
+	Replicas  Replicas
 	version   string // Redis's, or the one that Valkey is compatible with
 	policy    string // maxmemory-policy
 	maxMemory int64
@@ -42,6 +43,8 @@ type Facts struct {
 
 	// The registers' own fields.
 	Marked    string // replication id with which the server was admitted last
+	Recorded  int    // how many replicas the mark says that there are
+	mark      string // as it is written
 	Candidate string // made anew whenever the registers' key was removed
 	admit.Terms
 	Format     string // of the registers; empty if it is not recorded
@@ -70,6 +73,7 @@ func ParseInfo(info string) (Facts, error) {
 		policy:   fields["maxmemory_policy"],
 		AOF:      fields["aof_enabled"] == "1",
 		Promoted: fields["second_repl_offset"] != "-1",
+		Replicas: ReplicasOf(info),
 	}
 	if fields["cluster_enabled"] == "1" {
 		f.mode = "cluster"
@@ -140,3 +144,18 @@ func (f *Facts) Noticed() (since time.Duration, counting bool) {
 // Kept reports whether the server, which was restarted, has read all that it had before. It was
 // durable then, and is, and nothing tells that it has left something out.
 func (f Facts) Kept() bool { return f.Marked != "" && f.WasDurable && f.Durable() && !f.Denied }
+
+// setMark takes the mark of admission as it is written.
+func (f *Facts) setMark(mark string) {
+	f.mark = mark
+	f.Marked, f.Recorded = SplitMark(mark)
+}
+
+// witnesses returns how many replicas the next mark says that there are: those in step. A server
+// that has kept all may be the old primary beside its promoted replica. So those count that it had.
+func (f *Facts) witnesses() int {
+	if f.Marked == f.ReplID || f.Kept() {
+		return max(f.Recorded, f.Replicas.InStep)
+	}
+	return f.Replicas.InStep
+}

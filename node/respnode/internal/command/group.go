@@ -26,7 +26,7 @@ func Groups(r *node.Request) bool {
 
 // Group appends the command of several requests to others', of which Groups is true and whose Op is
 // the same. The caller looks at the server afterwards, unless they are releases.
-func (k *Keys) Group(args []string, all []*node.Request, replID string, last *Last) []string {
+func (k *Keys) Group(args []string, all []*node.Request, mark string, last *Last) []string {
 	op, script, keys := all[0].Op, releasesScript, 1+2*len(all)
 	switch op {
 	case node.Acquire:
@@ -51,7 +51,7 @@ func (k *Keys) Group(args []string, all []*node.Request, replID string, last *La
 		rest = append(rest, stripe, token)
 	}
 	if op != node.Release {
-		args = append(args, replID)
+		args = append(args, mark)
 	}
 	return append(args, rest...)
 }

@@ -81,7 +81,8 @@ func ParseFacts(replies []resp.Reply, err error) (Facts, error) {
 	if err != nil {
 		return Facts{}, err
 	}
-	f.Candidate, f.Marked, f.Format, f.noticed = fields[0], fields[1], fields[5], fields[7]
+	f.Candidate, f.Format, f.noticed = fields[0], fields[5], fields[7]
+	f.setMark(fields[1])
 	if f.Terms, err = termsOf(fields[2], fields[6]); err != nil {
 		return Facts{}, err
 	}
@@ -118,7 +119,8 @@ func (k *Keys) Admit(found Facts, own admit.Terms, empty []string, tokens map[in
 		durable = "1"
 	}
 	args := []string{found.ReplID, found.Candidate, strconv.FormatInt(own.MaxTTL.Milliseconds(), 10), durable,
-		strings.Join(empty, " "), cmp.Or(found.Terms.Members, own.Members), found.Marked}
+		strings.Join(empty, " "), cmp.Or(found.Terms.Members, own.Members), found.mark,
+		markOf(found.ReplID, found.witnesses())}
 	for _, stripe := range slices.Sorted(maps.Keys(tokens)) {
 		args = append(args, strconv.Itoa(stripe), tokens[stripe].String())
 	}
@@ -192,7 +194,8 @@ func (k *Keys) ParseRegisters(replies []resp.Reply, err error) (f Facts, tokens 
 	if err != nil {
 		return f, nil, err
 	}
-	f.Marked, f.Candidate, f.Empty = fields["admitted"], fields["candidate"], strings.Fields(fields["empty"])
+	f.setMark(fields["admitted"])
+	f.Candidate, f.Empty = fields["candidate"], strings.Fields(fields["empty"])
 	f.WasDurable = fields["durable"] == "1"
 	if err := checkFormat(fields[formatField]); err != nil {
 		return f, nil, err

@@ -14,7 +14,7 @@ type Last struct{ name, queue string }
 // Operation appends the command of a request that was checked to others'. With a
 // replication id, the caller looks at the server afterwards (package admission), otherwise
 // the script does.
-func (k *Keys) Operation(args []string, r *node.Request, replID string, last *Last) []string {
+func (k *Keys) Operation(args []string, r *node.Request, mark string, last *Last) []string {
 	queue, token, stripe, own := k.texts(r, last)
 	key, stamp := queue[len(queuePrefix):], own
 
@@ -25,16 +25,16 @@ func (k *Keys) Operation(args []string, r *node.Request, replID string, last *La
 			script = acquireSharedScript
 		}
 		args = append(args, "EVALSHA", script.SHA(), "3", key, k.registers, queue,
-			string(r.Holder), k.milliseconds(r.TTL), stripe, token, replID)
+			string(r.Holder), k.milliseconds(r.TTL), stripe, token, mark)
 	case node.Confirm:
-		args = append(args, "EVALSHA", confirmScript.SHA(), "2", key, k.registers, string(r.Holder), stripe, token, replID)
+		args = append(args, "EVALSHA", confirmScript.SHA(), "2", key, k.registers, string(r.Holder), stripe, token, mark)
 	case node.Extend:
 		if r.Shared {
 			args = append(args, "EVALSHA", extendSharedScript.SHA(), "3", key, k.registers, queue)
 		} else {
 			args = append(args, "EVALSHA", extendScript.SHA(), "2", key, k.registers)
 		}
-		args = append(args, string(r.Holder), k.milliseconds(r.TTL), stripe, token, replID, own)
+		args = append(args, string(r.Holder), k.milliseconds(r.TTL), stripe, token, mark, own)
 	case node.Release:
 		if r.Next != 0 {
 			return append(args, "EVALSHA", releaseScript.SHA(), "3", key, k.registers, queue, string(r.Holder), r.Place.Waiter,
@@ -42,7 +42,7 @@ func (k *Keys) Operation(args []string, r *node.Request, replID string, last *La
 		}
 		args = append(args, "EVALSHA", releaseScript.SHA(), "2", key, queue, string(r.Holder))
 	default:
-		args = append(args, "EVALSHA", forceScript.SHA(), "3", key, k.registers, queue, stripe, token)
+		args = append(args, "EVALSHA", forceScript.SHA(), "3", key, k.registers, queue, stripe, token, mark)
 	}
 	if r.Place.Waiter != "" && (r.Op == node.Acquire || r.Op == node.Release) {
 		args = append(args, r.Place.Waiter, stamp)

@@ -12,21 +12,22 @@ import (
 	"github.com/fenlock/fenlock/node/respnode/resp"
 )
 
-// Terms asks for what is recorded of the group.
+// Terms asks for what is recorded of the group, and for the mark of admission.
 func (k *Keys) Terms() resp.Command {
-	return resp.Command{"HMGET", k.registers, "maxttl", "members"}
+	return resp.Command{"HMGET", k.registers, "maxttl", "members", "admitted"}
 }
 
 // ParseTerms reads the reply to Terms.
-func ParseTerms(reply resp.Reply) (t admit.Terms, err error) {
+func ParseTerms(reply resp.Reply) (t admit.Terms, mark string, err error) {
 	fields, err := reply.AsStrSlice()
-	if err == nil && len(fields) != 2 {
+	if err == nil && len(fields) != 3 {
 		err = fmt.Errorf("unexpected reply of %d values", len(fields))
 	}
 	if err != nil {
-		return t, err
+		return t, "", err
 	}
-	return termsOf(fields[0], fields[1])
+	t, err = termsOf(fields[0], fields[1])
+	return t, fields[2], err
 }
 
 // termsOf reads the two fields. What is no longest lease is not taken for none, as if the server

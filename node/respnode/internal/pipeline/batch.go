@@ -44,19 +44,19 @@ func (m *memory) clear() {
 // compose makes the commands of a batch. Those that acquire, release or extend, and have nothing to
 // do with waiting, are put together. The releases come first, so that a client's release of a name
 // and its next acquire can be in one batch.
-func (m *memory) compose(batch []started, keys *command.Keys, replID string) {
+func (m *memory) compose(batch []started, keys *command.Keys, mark string) {
 	if m.names == nil {
 		m.names = make(map[string]node.Op)
 	}
 	for i := range batch {
 		r := &batch[i].request
-		grouped := command.Groups(r) && (replID != "" || r.Op == node.Release)
+		grouped := command.Groups(r) && (mark != "" || r.Op == node.Release)
 		before, there := m.names[r.Name]
 		if there && !(grouped && before == node.Release && r.Op == node.Acquire) {
-			m.flush(batch, keys, replID)
+			m.flush(batch, keys, mark)
 		}
 		if !grouped {
-			m.add(keys.Operation(m.words, r, replID, &m.last), i)
+			m.add(keys.Operation(m.words, r, mark, &m.last), i)
 			continue
 		}
 		of := &m.releases
@@ -68,18 +68,18 @@ func (m *memory) compose(batch []started, keys *command.Keys, replID string) {
 		}
 		m.names[r.Name], *of = r.Op, append(*of, i)
 		if len(*of) == command.MaxGroup {
-			m.flush(batch, keys, replID)
+			m.flush(batch, keys, mark)
 		}
 	}
-	m.flush(batch, keys, replID)
+	m.flush(batch, keys, mark)
 }
 
 // flush makes commands of what was put together.
-func (m *memory) flush(batch []started, keys *command.Keys, replID string) {
+func (m *memory) flush(batch []started, keys *command.Keys, mark string) {
 	for _, places := range [...][]int{m.releases, m.acquires, m.extends} {
 		if len(places) < worthGrouping {
 			for _, i := range places {
-				m.add(keys.Operation(m.words, &batch[i].request, replID, &m.last), i)
+				m.add(keys.Operation(m.words, &batch[i].request, mark, &m.last), i)
 			}
 			continue
 		}
@@ -87,7 +87,7 @@ func (m *memory) flush(batch []started, keys *command.Keys, replID string) {
 		for _, i := range places {
 			m.group = append(m.group, &batch[i].request)
 		}
-		m.add(keys.Group(m.words, m.group, replID, &m.last), places...)
+		m.add(keys.Group(m.words, m.group, mark, &m.last), places...)
 	}
 	m.releases, m.acquires, m.extends = m.releases[:0], m.acquires[:0], m.extends[:0]
 	clear(m.names)

@@ -4,6 +4,7 @@ package pipeline
 
 import (
 	"context"
+	"time"
 
 	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/respnode/internal/admission"
@@ -46,14 +47,17 @@ func (s *Sender) operate(ctx context.Context, r *node.Request, wanted func() boo
 			}
 			continue
 		}
-		promises := 1
-		if r.Op == node.Release {
-			promises = 0
+		promises := 0
+		if r.Op != node.Release {
+			if server, err = s.Voting.Witnessed(ctx, server); err != nil {
+				return node.Answer{}, node.NotSent(err)
+			}
+			promises = 1
 		}
 		proof := server.Prove(promises)
-		reply, err := s.ask(ctx, s.Keys.Operation(nil, r, proof.ReplID, new(command.Last)), &proof)
+		reply, err := s.ask(ctx, s.Keys.Operation(nil, r, proof.Mark, new(command.Last)), &proof)
 		answer, notAdmitted, err := command.Parse(r, reply, err)
-		standing, err := proof.Judge(r.Op, notAdmitted, err)
+		standing, err := proof.Judge(r.Op, answer, notAdmitted, err)
 		switch {
 		case err != nil:
 			return node.Answer{}, err
@@ -73,19 +77,24 @@ func (s *Sender) operate(ctx context.Context, r *node.Request, wanted func() boo
 		if out.Cause != node.Present {
 			return node.Answer{Status: node.Rejoining, Absence: out}, nil
 		}
+		server.Again() // its mark is a new one
 	}
 }
 
 // ask sends a request, and what its proof needs behind it.
 func (s *Sender) ask(ctx context.Context, request resp.Command, proof *admission.Proof) (resp.Reply, error) {
-	if proof.ReplID == "" {
+	if proof.Mark == "" {
 		return s.Link.Do(ctx, request)
 	}
-	replies, err := s.Link.DoMulti(ctx, request, proof.Command())
+	most := time.Second
+	if deadline, ok := ctx.Deadline(); ok {
+		most = time.Until(deadline)
+	}
+	replies, err := s.Link.DoMulti(ctx, proof.Append([]resp.Command{request}, most)...)
 	if err != nil {
 		return resp.Reply{}, err
 	}
-	proof.Read(replies[1].ToString())
+	proof.Read(replies)
 	return replies[0], nil
 }
 

@@ -165,7 +165,7 @@ func (l *pipeline) run() {
 func (l *pipeline) exchange(batch []started, m *memory) {
 	server := l.sender.Voting.Ready()
 	sent := batch[:0]
-	promises := 0
+	promises, most := 0, time.Duration(0)
 	for _, s := range batch {
 		switch {
 		case !s.call.Wanted():
@@ -176,6 +176,7 @@ func (l *pipeline) exchange(batch []started, m *memory) {
 			sent = append(sent, s)
 			if s.request.Op != node.Release {
 				promises++
+				most = max(most, s.timeout)
 			}
 		}
 	}
@@ -183,14 +184,10 @@ func (l *pipeline) exchange(batch []started, m *memory) {
 		return
 	}
 	proof := server.Prove(promises)
-	m.compose(sent, l.sender.Keys, proof.ReplID)
-	if proof.ReplID != "" {
-		m.commands = append(m.commands, proof.Command())
-	}
+	m.compose(sent, l.sender.Keys, proof.Mark)
+	m.commands = proof.Append(m.commands, most)
 	m.replies = l.sender.Link.Exchange(m.commands, m.replies)
-	if proof.ReplID != "" {
-		proof.Read(m.replies[len(m.replies)-1].ToString())
-	}
+	proof.Read(m.replies)
 	answers := m.split(len(sent))
 	for i := range sent {
 		l.finish(&proof, sent[i:], answers[i:])
@@ -201,7 +198,7 @@ func (l *pipeline) exchange(batch []started, m *memory) {
 func (l *pipeline) finish(proof *admission.Proof, sent []started, replies []resp.Reply) {
 	s := sent[0]
 	answer, notAdmitted, err := command.Parse(&s.request, replies[0], nil)
-	standing, err := proof.Judge(s.request.Op, notAdmitted, err)
+	standing, err := proof.Judge(s.request.Op, answer, notAdmitted, err)
 	switch {
 	case err != nil:
 		s.done(l.sender, node.Answer{}, err)

@@ -20,7 +20,7 @@ func Info(change ...string) string {
 		"redis_version": "7.2.4", "server_mode": "standalone", "run_id": "0123abc", "master_replid": "4567def",
 		"uptime_in_seconds": "90",
 		"maxmemory":         "0", "maxmemory_policy": "noeviction", "aof_enabled": "0",
-		"role": "master", "second_repl_offset": "-1", "cluster_enabled": "0",
+		"role": "master", "connected_slaves": "0", "second_repl_offset": "-1", "cluster_enabled": "0",
 	}
 	for i := 0; i < len(change); i += 2 {
 		fields[change[i]] = change[i+1]

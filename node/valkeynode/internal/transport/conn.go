@@ -70,7 +70,8 @@ func (c *Conn) watch(conn *framed) net.Conn {
 	return w
 }
 
-// staleAfter is how long a connection to a replica is used.
+// staleAfter is how long a connection is used that leads to a replica, or to a primary that seems to
+// have been replaced.
 const staleAfter = 5 * time.Second
 
 // learn closes a connection whose server is a replica. If the server was a primary before, that is
@@ -100,6 +101,13 @@ func (c *Conn) Dial() uint64 { return c.dials.Load() }
 
 // Up implements resp.Link.
 func (c *Conn) Up(dial uint64) bool { return dial == c.dials.Load() && c.lost() == nil }
+
+// Renew implements resp.Link.
+func (c *Conn) Renew(dial uint64) {
+	if w := c.newest.Load(); w != nil && c.Up(dial) && time.Since(w.made) > staleAfter {
+		w.Close()
+	}
+}
 
 // Pooled implements resp.Link: there is one connection.
 func (c *Conn) Pooled() bool { return false }

@@ -14,7 +14,8 @@
 --            a majority had lost it, separated by spaces; else empty
 -- ARGV[6]    the nodes of the group, as recorded or else as the client names them
 -- ARGV[7]    the mark that was found; empty: there was none
--- ARGV[8..]  pairs: stripe, register
+-- ARGV[8]    the new mark: the replication id, and how many replicas there are
+-- ARGV[9..]  pairs: stripe, register
 --
 -- Returns "admitted"; else nothing was done: "changed", or "format N" if the registers
 -- have a newer format than the one that is written here. It is the number of all
@@ -36,12 +37,12 @@ if format ~= '1' and format ~= '2' and format ~= '3' then
 end
 -- First: a full server writes the little that follows after a command that frees memory.
 redis.call('HDEL', KEYS[1], 'noticed')
-for i = 8, #ARGV, 2 do
+for i = 9, #ARGV, 2 do
   local known = redis.call('HGET', KEYS[1], ARGV[i])
   if not known or not string.find(known, '^%d+$') or tonumber(ARGV[i + 1]) > tonumber(known) then
     redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1])
   end
 end
-redis.call('HSET', KEYS[1], 'admitted', ARGV[1], 'maxttl', ARGV[3], 'durable', ARGV[4], 'empty', ARGV[5], 'format', '3')
+redis.call('HSET', KEYS[1], 'admitted', ARGV[8], 'maxttl', ARGV[3], 'durable', ARGV[4], 'empty', ARGV[5], 'format', '3')
 redis.call('HSETNX', KEYS[1], 'members', ARGV[6])
 return 'admitted'

@@ -9,9 +9,12 @@
 -- id changes with every start, and when the server has followed another one:
 -- then the leases and registers here are not those that were promised. A
 -- replica shows its primary's id beside its primary's mark, so the role counts too.
+-- A server with replicas has their number in its mark, and an answer counts once they have
+-- seen it. So the script of a client that does not wait for them carries nothing out.
 if known == '' then
   local info = redis.call('INFO', 'replication')
-  known = string.find(info, 'role:master\r\n', 1, true) and string.match(info, 'master_replid:(%w+)')
+  known = string.find(info, 'role:master\r\n', 1, true) and string.find(info, 'connected_slaves:0\r\n', 1, true) and
+    string.match(info, 'master_replid:(%w+)')
 end
 -- A newer program writes a newer format. From that moment on older ones are out, in
 -- the middle of their lives, and find the reason where they want to admit the server.

@@ -6,10 +6,11 @@
 -- KEYS[3]  the waiter queue of the name
 -- ARGV[1]  stripe
 -- ARGV[2]  floor: the register is at least this afterwards
+-- ARGV[3]  the mark, if the client checks it; else empty
 --
 -- Returns the register; "rejoining" if the server is not admitted.
 local mark = redis.call('HMGET', KEYS[2], 'admitted', 'format', ARGV[1])
-local known = ''
+local known = ARGV[3]
 --@admitted
 local register = mark[3] or '0'
 --@register

@@ -11,7 +11,7 @@ if not string.find(redis.call('INFO', 'replication'), 'master_replid:' .. ARGV[1
   return 'changed'
 end
 local known = redis.call('HMGET', KEYS[1], 'admitted', 'noticed', 'format')
-if known[1] == ARGV[1] then
+if string.match(known[1] or '', '^%w+') == ARGV[1] then
   return 'changed'
 end
 local format = known[3] or '1'
