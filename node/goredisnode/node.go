@@ -20,8 +20,9 @@ type common = respnode.Node
 type Option func(*options)
 
 type options struct {
-	prefix string
-	name   *string
+	prefix  string
+	name    *string
+	witness int
 }
 
 // WithPrefix sets what is put before a lock's name to make its key on the server, instead
@@ -33,6 +34,11 @@ func WithPrefix(prefix string) Option { return func(o *options) { o.prefix = pre
 // is not 0: what valkeynode takes from a URL. A client of sentinels has no such address,
 // and needs a name.
 func WithName(name string) Option { return func(o *options) { o.name = &name } }
+
+// WithWitness sets how many replicas must have what the server promises before it counts, whichever
+// they are, as the parameter witness of a URL does in package valkeynode. 0, the default, means all
+// that the server has. With a negative number it asks none.
+func WithWitness(replicas int) Option { return func(o *options) { o.witness = replicas } }
 
 // New returns the node that a client leads to. The client has to be a *redis.Client with
 //
@@ -64,7 +70,7 @@ func New(client redis.UniversalClient, with ...Option) (*Node, error) {
 	provided := opt.CredentialsProvider != nil || opt.CredentialsProviderContext != nil ||
 		opt.StreamingCredentialsProvider != nil
 	n, err := respnode.New(newLink(own), respnode.Server{
-		Name: name, Member: member, Prefix: o.prefix, Via: own, Secrets: resp.NewSecrets(opt.Password),
+		Name: name, Member: member, Prefix: o.prefix, Witness: o.witness, Via: own, Secrets: resp.NewSecrets(opt.Password),
 		User: cmp.Or(opt.Username, "default"), AnyUser: provided, Password: opt.Password != "" || provided,
 		TLS: opt.TLSConfig != nil,
 	})

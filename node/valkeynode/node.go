@@ -99,6 +99,10 @@ func (o *options) node(server *transport.Server) (*Node, error) {
 		return nil, err
 	}
 	opt := server.Option
+	known.Witness = server.Witness
+	if o.witness != nil {
+		known.Witness = max(*o.witness, -1)
+	}
 	known.Member, known.Prefix, known.TLS = server.Member, o.prefix, server.TLS != nil
 	if opt.DialCtxFn != nil || opt.Dialer.Resolver != nil {
 		known.Via = server // what a function dials is not known

@@ -19,6 +19,7 @@ type options struct {
 	prefix      string
 	prefixSet   bool
 	name        *string
+	witness     *int
 	credentials func(context.Context) (user, password string, err error)
 }
 
@@ -33,6 +34,11 @@ func WithPrefix(prefix string) Option {
 // WithName sets what all clients of the group call a node of New, where they reach it by
 // different addresses. A URL has the parameter name for it.
 func WithName(name string) Option { return func(o *options) { o.name = &name } }
+
+// WithWitness sets how many replicas must have what the server promises before it counts, whichever
+// they are, as the URL's parameter witness does. 0, the default, means all that the server has.
+// With a negative number it asks none: after a failover, the old primary may go on to grant locks.
+func WithWitness(replicas int) Option { return func(o *options) { o.witness = &replicas } }
 
 // WithCredentials has a function asked for user and password before each connection is
 // made, so that they may change while the program runs; the URL then has neither. With

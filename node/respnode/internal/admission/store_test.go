@@ -112,6 +112,7 @@ func TestCheckAllocatesNothing(t *testing.T) {
 type up struct{ resp.Link }
 
 func (up) Up(uint64) bool { return true }
+func (up) Pooled() bool   { return false }
 
 // named is a node that is only called something.
 type named struct {

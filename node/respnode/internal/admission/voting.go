@@ -69,6 +69,7 @@ type Server struct {
 	mark   string      // as recorded, if it is of this server; else the replication id
 	seen   Seen        // of its replicas
 	terms  admit.Terms // as recorded
+	waits  atomic.Bool // it lets this client wait for its replicas
 	stale  atomic.Bool // it has to be looked at again
 	agreed atomic.Bool // the terms were compared with the group's: not for each request
 }
@@ -82,7 +83,7 @@ func (s *Server) Marked(mark string) bool {
 // Ready returns the server if requests can be sent to it at once, else nil.
 func (v *Voting) Ready() *Server {
 	if s := v.server.Load(); s != nil && s.current() && s.Founded() && v.check(s) == nil &&
-		v.witness.Judge(s.seen) == Witnessed {
+		v.witness.Judge(s.seen) == Witnessed && (v.witness.Needs(s.seen) == 0 || s.waits.Load()) {
 		return s
 	}
 	return nil

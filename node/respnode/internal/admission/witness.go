@@ -84,7 +84,7 @@ func (v *Voting) Witnessed(ctx context.Context, s *Server) (*Server, error) {
 	for {
 		switch v.witness.Judge(s.seen) {
 		case Witnessed:
-			return s, nil
+			return s, v.mayWait(ctx, s)
 		case Missing:
 			s.stale.Store(true)
 			v.store.link.Renew(s.dial)
@@ -100,6 +100,24 @@ func (v *Voting) Witnessed(ctx context.Context, s *Server) (*Server, error) {
 			return nil, err
 		}
 	}
+}
+
+// mayWait finds a server that does not let this client wait for its replicas, before anything
+// is leased there. A lease that was made would look like another client's.
+func (v *Voting) mayWait(ctx context.Context, s *Server) error {
+	if v.witness.Needs(s.seen) == 0 || s.waits.Load() {
+		return nil
+	}
+	reply, err := v.store.link.Do(ctx, command.Wait(0, 0))
+	if err == nil {
+		_, err = reply.AsInt64()
+	}
+	if err != nil {
+		return fmt.Errorf("whether the server's replicas have what it promises cannot be asked (the URL's parameter witness): %w",
+			v.store.errors.Describe(err))
+	}
+	s.waits.Store(true)
+	return nil
 }
 
 // accepts reports whether an answer is an acceptance, whose loss would break a promise. A refusal

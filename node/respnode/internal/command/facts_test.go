@@ -70,3 +70,63 @@ func TestFactsOfMemory(t *testing.T) {
 		}
 	}
 }
+
+func TestReplicas(t *testing.T) {
+	const one = "slave0:ip=10.0.0.1,port=6379,state=online,offset=98,lag=0"
+	for _, c := range []struct {
+		lines []string
+		want  Replicas
+	}{
+		{[]string{"connected_slaves:0"}, Replicas{None: true}},
+		{nil, Replicas{}}, // not known is not "none"
+		{[]string{"connected_slaves:1", one}, Replicas{InStep: 1}},
+		{[]string{"connected_slaves:1", one + ",type=replica"}, Replicas{InStep: 1}},
+		{[]string{one, "slave1:ip=10.0.0.1,port=6379,state=online,offset=98,lag=9"}, Replicas{InStep: 1}}, // twice the same
+		{[]string{one, "slave1:ip=10.0.0.1,port=6380,state=online,offset=98,lag=9"}, Replicas{InStep: 2}},
+		{[]string{one, "slave1:ip=10.0.0.2,port=6379,state=wait_bgsave,offset=0,lag=0"}, Replicas{InStep: 1}},
+		{[]string{one, "slave1:ip=10.0.0.2,port=6379,state=online,offset=98,lag=11"}, Replicas{InStep: 1}}, // silent
+		{[]string{"slave_repl_offset:98", "slave_priority:100", "slaves:state=online"}, Replicas{}},
+	} {
+		if got := ReplicasOf(strings.Join(c.lines, "\r\n") + "\r\n"); got != c.want {
+			t.Errorf("%q: %+v; want %+v", c.lines, got, c.want)
+		}
+	}
+}
+
+func TestMarks(t *testing.T) {
+	for _, n := range []int{0, 1, 2, mostReplicas} {
+		if id, got := SplitMark(markOf("4567def", n)); id != "4567def" || got != n {
+			t.Errorf("%d replicas: %q, %d", n, id, got)
+		}
+	}
+	for _, mark := range []string{"4567def/", "4567def/0", "4567def/-1", "4567def/01", "4567def/x", "4567def/9999999", "a/1/1"} {
+		if id, n := SplitMark(mark); id != mark || n != 0 {
+			t.Errorf("%q is of %q with %d replicas", mark, id, n)
+		}
+	}
+}
+
+// A server that has kept its memory may be an old primary: it needs the replicas that it had. Any
+// other begins with those that it has.
+func TestReplicasOfTheNextMark(t *testing.T) {
+	durable := Facts{ReplID: "new", AOF: true, FsyncAlways: true, WasDurable: true}
+	for _, c := range []struct {
+		mark    string
+		durable bool
+		inStep  int
+		want    int
+	}{
+		{"", false, 0, 0}, {"", false, 2, 2}, {"old/2", false, 1, 1},
+		{"old/2", true, 0, 2}, {"old/1", true, 2, 2}, {"new/2", false, 0, 2},
+	} {
+		f := Facts{ReplID: "new"}
+		if c.durable {
+			f = durable
+		}
+		f.Replicas.InStep = c.inStep
+		f.setMark(c.mark)
+		if got := f.witnesses(); got != c.want {
+			t.Errorf("%+v: %d", c, got)
+		}
+	}
+}

@@ -13,7 +13,7 @@ var (
 	locks = []string{
 		"+config|get", "+script|exists", "+script|load", "+eval", "+evalsha",
 		"+get", "+set", "+del", "+pexpire", "+hget", "+hset", "+hsetnx", "+hdel",
-		"+zadd", "+zrank", "+zrem", "+zpopmin", "+publish", "+pubsub|numsub", "+subscribe",
+		"+zadd", "+zrank", "+zrem", "+zpopmin", "+publish", "+pubsub|numsub", "+subscribe", "+wait",
 	}
 )
 

@@ -54,6 +54,7 @@ func (k *Keys) probes(unused string) []Probe {
 		{"+pubsub|numsub", "", []string{"PUBSUB", "NUMSUB", NotifyPrefix + unused}},
 		{"+script|exists", "", []string{"SCRIPT", "EXISTS", strings.Repeat("0", 40)}},
 		{"+config|get", "", []string{"CONFIG", "GET", "appendfsync"}},
+		{"+wait", "", []string{"WAIT", "0", "never"}},
 		{"+scan", "", []string{"SCAN", "0", "COUNT", "1"}},
 		{"+time", "", []string{"TIME"}},
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"strconv"
@@ -19,6 +20,8 @@ type Server struct {
 	Name   string // for people, with no password in it
 	Member string // what all clients of its group call the node
 	Option valkey.ClientOption
+	// Witness is that of respnode.Server: so many replicas, 0 for all, or negative for none.
+	Witness int
 
 	// Credentials returns user and password for a connection. Nil: they are in Option.
 	Credentials func(ctx context.Context) (user, password string, err error)
@@ -49,6 +52,9 @@ func ParseURL(raw string) (*Server, error) {
 	if s.Option.SelectDB, err = strconv.Atoi(cmp.Or(db, "0")); err != nil || s.Option.SelectDB < 0 {
 		return nil, u.Invalidf("the database is not a number")
 	}
+	if s.Witness, err = witness(u.Get("witness")); err != nil {
+		return nil, u.Invalidf("%v", err)
+	}
 	s.call(u.Scheme, u.Name)
 	s.Option.Username = u.User
 	switch {
@@ -78,4 +84,22 @@ func (s *Server) call(scheme, name string) {
 		address = fmt.Sprintf("%s/%d", address, s.Option.SelectDB)
 	}
 	s.Name, s.Member = scheme+"://"+address, cmp.Or(name, address)
+}
+
+// mostWitnesses is more than a server has replicas.
+const mostWitnesses = 1000
+
+// witness reads the parameter of that name.
+func witness(text string) (int, error) {
+	switch text {
+	case "":
+		return 0, nil
+	case "off":
+		return -1, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > mostWitnesses {
+		return 0, errors.New("witness is off, or a number of replicas from 1")
+	}
+	return n, nil
 }
