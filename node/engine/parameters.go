@@ -24,6 +24,8 @@ var Parameters = []Parameter{
 	{"tls", []string{"mysqlnode"}, []string{"on", "off"}, "On is the default, but for a loopback address"},
 	{"db", []string{"valkeynode"}, nil, "the number of the database, of a `unix://` URL only"},
 	{"witness", []string{"valkeynode"}, nil, "how many replicas must have what is promised before it counts, or `off`; all, if absent ([valkey.md](valkey.md#replicas))"},
+	{"sentineluser", []string{"valkeynode"}, nil, "the user at the sentinels, where they have users"},
+	{"sentinelpasswordfile", []string{"valkeynode"}, nil, "a file with the sentinels' password in its only line"},
 	{"sslmode", []string{"pgnode"}, []string{"disable", "prefer", "require", "verify-ca", "verify-full"},
 		"As in libpq. `verify-full` is the default unless the host is this machine, where it is `prefer`. Only `verify-ca` and `verify-full` prove who the server is"},
 	{"sslrootcert", []string{"pgnode"}, nil, "a file, as in libpq"},

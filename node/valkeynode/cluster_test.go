@@ -107,7 +107,7 @@ func TestSlotWithoutItsMemory(t *testing.T) {
 // address of a node at a server that has nothing any more.
 func TestSlotThatMoves(t *testing.T) {
 	admit, err := os.ReadFile("../respnode/internal/command/scripts/admit.lua")
-	if err != nil || !strings.Contains(string(admit), "'admitted', ARGV[1]") {
+	if err != nil || !strings.Contains(string(admit), "'admitted', ARGV[8]") {
 		t.Fatalf("the mark of admission is not what this is about: %v", err)
 	}
 	each(t, func(t *testing.T, kind testserver.Kind) {

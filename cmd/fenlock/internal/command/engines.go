@@ -30,10 +30,8 @@ const (
 )
 
 var engines = []engine{
-	{valkeyEngine, []string{"valkey", "valkeys", "redis", "rediss", "unix"}, false,
-		func(_ context.Context, raw, prefix string) (fenlock.Node, error) {
-			return valkeynode.Open(raw, valkeynode.WithPrefix(prefix))
-		}},
+	{valkeyEngine, []string{"valkey", "valkeys", "redis", "rediss", "unix"}, false, openValkey},
+	{valkeyEngine, []string{"valkey-sentinel", "valkeys-sentinel", "redis-sentinel", "rediss-sentinel"}, true, openValkey},
 	// sqlite: is no scheme any more: filenode says what to write instead.
 	{fileEngine, []string{"file", "sqlite"}, false, func(ctx context.Context, raw, _ string) (fenlock.Node, error) {
 		return filenode.OpenContext(ctx, raw)
@@ -42,6 +40,10 @@ var engines = []engine{
 	{"MySQL", []string{"mysql", "mariadb"}, false, nil},
 	{"etcd", []string{"etcd", "etcds"}, true, nil},
 	{"ZooKeeper", []string{"zk"}, true, nil},
+}
+
+func openValkey(_ context.Context, raw, prefix string) (fenlock.Node, error) {
+	return valkeynode.Open(raw, valkeynode.WithPrefix(prefix))
 }
 
 // schemeOf returns what a URL begins with, and whether it begins as one.
@@ -62,7 +64,7 @@ func engineOf(raw string) (*engine, error) {
 	if i := slices.IndexFunc(engines, func(e engine) bool { return slices.Contains(e.schemes, scheme) }); ok && i >= 0 {
 		return &engines[i], nil
 	}
-	want := "a URL begins with valkey://, valkeys:// (TLS), redis://, rediss:// (TLS), unix://"
+	want := "a URL begins with valkey://, valkeys:// (TLS), redis://, rediss:// (TLS), unix://, valkey-sentinel://"
 	for _, e := range engines {
 		if e.name != valkeyEngine {
 			want += ", " + e.schemes[0] + "://"
@@ -81,8 +83,7 @@ func engineOf(raw string) (*engine, error) {
 		return nil, fmt.Errorf(
 			"a cluster cannot be a node: name a server without cluster mode (docs/valkey.md, “Cluster mode”); %s", want)
 	case strings.Contains(scheme, "sentinel"):
-		return nil, fmt.Errorf(
-			"a sentinel cannot be a node: name each server by its own address (docs/valkey.md, “The servers”); %s", want)
+		return nil, fmt.Errorf("sentinels are named by valkey-sentinel:// (docs/valkey.md, “Sentinel”); %s", want)
 	case strings.Trim(scheme, "abcdefghijklmnopqrstuvwxyz+") != "":
 		return nil, errors.New(want)
 	}

@@ -106,7 +106,7 @@ func (f Facts) check() error {
 	n, err := strconv.Atoi(major)
 	switch {
 	case f.mode == "sentinel":
-		return engine.Misconfiguredf("this is a sentinel, which holds no data: a node must be an independent primary")
+		return engine.Misconfiguredf("this is a sentinel, which holds no data: its URL is valkey-sentinel://host:port/NAME, with the name that it has for the primary")
 	case f.mode == "cluster":
 		return engine.Misconfiguredf("this server runs in cluster mode, where locks can be given to a server that does not remember them: a node must be an independent primary (cluster-enabled no)")
 	case err != nil || n < 7:

@@ -39,6 +39,9 @@ func newClient(s *Server, secrets *resp.Secrets, life context.Context, watch fun
 		network = "unix"
 	}
 	secrets.Add(opt.Password)
+	if s.sentinels != nil {
+		s.sentinels.secrets = secrets
+	}
 	if given := opt.AuthCredentialsFn; given != nil {
 		opt.AuthCredentialsFn = func(c valkey.AuthCredentialsContext) (valkey.AuthCredentials, error) {
 			credentials, err := given(c)
@@ -63,6 +66,12 @@ func newClient(s *Server, secrets *resp.Secrets, life context.Context, watch fun
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer context.AfterFunc(life, cancel)()
+		if s.sentinels != nil {
+			var err error
+			if address, err = s.sentinels.locate(ctx); err != nil {
+				return nil, err
+			}
+		}
 		d := &diagnosis{network: network, address: address}
 		if s.Credentials != nil {
 			user, password, err := s.Credentials(ctx)
@@ -81,10 +90,13 @@ func newClient(s *Server, secrets *resp.Secrets, life context.Context, watch fun
 			explain = plainly
 			conn, err = s.dial(ctx, address, dialer)
 		default:
-			if s.TLS != nil {
-				if d.config, err = s.TLS(); err != nil {
-					return nil, err
-				}
+			if s.sentinels != nil && s.sentinels.tls != nil {
+				d.config, err = s.sentinels.tls(address)
+			} else if s.TLS != nil {
+				d.config, err = s.TLS()
+			}
+			if err != nil {
+				return nil, err
 			}
 			conn, err = d.dial(ctx, dialer)
 		}

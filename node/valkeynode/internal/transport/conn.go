@@ -24,6 +24,8 @@ type Conn struct {
 	dials  atomic.Uint64
 	newest atomic.Pointer[watched] // or nil
 
+	sentinels bool // they are asked where the server is
+
 	*engine.Lifetime
 }
 
@@ -33,6 +35,7 @@ var _ resp.Link = (*Conn)(nil)
 // that it makes are added to secrets.
 func Open(s *Server, secrets *resp.Secrets) (*Conn, error) {
 	c := Over(nil)
+	c.sentinels = s.sentinels != nil
 	var err error
 	c.client, err = newClient(s, secrets, c.Life(), c.watch)
 	return c, err
@@ -125,6 +128,10 @@ func (c *Conn) Identify(ctx context.Context, and resp.Command,
 		info, err := replies[0].ToString()
 		if err != nil {
 			return err
+		}
+		if c.sentinels && strings.Contains(info, "\nrole:slave\r\n") {
+			c.cut() // the next connection may lead to the new primary
+			return errFailover
 		}
 		after := c.dials.Load()
 		// A connection that was made meanwhile may lead elsewhere; the first

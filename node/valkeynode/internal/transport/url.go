@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -26,6 +27,7 @@ type Server struct {
 	// Credentials returns user and password for a connection. Nil: they are in Option.
 	Credentials func(ctx context.Context) (user, password string, err error)
 	TLS         func() (*tls.Config, error) // nil: without
+	sentinels   *sentinels                  // nil: the address is in Option
 	// dial makes a connection, with TLS if there is to be; nil: as usual.
 	dial func(ctx context.Context, address string, dialer *net.Dialer) (net.Conn, error)
 }
@@ -33,10 +35,18 @@ type Server struct {
 var form = engine.Form{Engine: "valkeynode", Example: "valkey://user:password@host:port/db",
 	Schemes: []string{"valkey", "redis"}, Secure: []string{"valkeys", "rediss"}, Socket: "unix", Port: "6379"}
 
+var sentinelForm = engine.Form{Engine: "valkeynode", Example: "valkey-sentinel://user:password@host:26379,host:26379/primary",
+	Schemes: []string{"valkey-sentinel", "redis-sentinel"}, Secure: []string{"valkeys-sentinel", "rediss-sentinel"},
+	Port: "26379", Several: true}
+
 // ParseURL reads a node's URL. valkey.ParseURL would do most of it. But it repeats passwords in its
 // errors, ignores parameters that it does not know, and lets a parameter turn the verification of
 // certificates off.
 func ParseURL(raw string) (*Server, error) {
+	form := form
+	if scheme, _, _ := strings.Cut(strings.ToLower(raw), "://"); strings.HasSuffix(scheme, "-sentinel") {
+		form = sentinelForm
+	}
 	u, err := form.Parse(raw)
 	if err != nil {
 		return nil, err
@@ -44,6 +54,14 @@ func ParseURL(raw string) (*Server, error) {
 	s := &Server{}
 	s.Option.InitAddress = u.Hosts
 	db := strings.TrimPrefix(u.Path, "/")
+	if !form.Several && (u.Get("sentineluser") != "" || u.Get("sentinelpasswordfile") != "") {
+		return nil, u.Invalidf("there are parameters of sentinels: the form is %s", sentinelForm.Example)
+	}
+	if form.Several {
+		if db, err = s.follow(u, db); err != nil {
+			return nil, err
+		}
+	}
 	if u.Scheme == form.Socket {
 		s.Option.InitAddress, db = []string{u.Path}, u.Get("db")
 	} else if u.Get("db") != "" {
@@ -80,6 +98,9 @@ func ParseURL(raw string) (*Server, error) {
 // Whether it is reached with TLS, and by which of the schemes, makes no other server.
 func (s *Server) call(scheme, name string) {
 	address := s.Option.InitAddress[0]
+	if s.sentinels != nil {
+		address = strings.Join(s.sentinels.addresses, ",") + "/" + s.sentinels.master
+	}
 	if s.Option.SelectDB != 0 {
 		address = fmt.Sprintf("%s/%d", address, s.Option.SelectDB)
 	}
@@ -102,4 +123,36 @@ func witness(text string) (int, error) {
 		return 0, errors.New("witness is off, or a number of replicas from 1")
 	}
 	return n, nil
+}
+
+// follow has the sentinels of a URL asked for the server. It returns the database, which follows the
+// primary's name in the path.
+func (s *Server) follow(u *engine.URL, path string) (db string, err error) {
+	master, db, _ := strings.Cut(path, "/")
+	if !engine.IsMember(master) {
+		return "", u.Invalidf("the primary's name is missing: it is the path, as the sentinels have it (%s)",
+			sentinelForm.Example)
+	}
+	file := u.Get("sentinelpasswordfile")
+	if u.Get("sentineluser") != "" && file == "" {
+		return "", u.Invalidf("there is a sentineluser but no sentinelpasswordfile")
+	}
+	s.sentinels = &sentinels{addresses: slices.Sorted(slices.Values(u.Hosts)), master: master, user: u.Get("sentineluser"),
+		password: passwordOf(file)}
+	if file != "" {
+		if _, err := s.sentinels.password(); err != nil {
+			return "", u.Invalidf("%v", err)
+		}
+	}
+	s.Option.InitAddress = u.Hosts[:1]
+	if u.TLS {
+		s.sentinels.tls = func(address string) (*tls.Config, error) {
+			config, err := u.TLSConfig()
+			if err == nil && u.Get("servername") == "" {
+				config.ServerName, _, _ = net.SplitHostPort(address)
+			}
+			return config, err
+		}
+	}
+	return db, nil
 }
