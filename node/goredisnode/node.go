@@ -36,8 +36,8 @@ func WithPrefix(prefix string) Option { return func(o *options) { o.prefix = pre
 func WithName(name string) Option { return func(o *options) { o.name = &name } }
 
 // WithWitness sets how many replicas must have what the server promises before it counts, whichever
-// they are, as the parameter witness of a URL does in package valkeynode. 0, the default, means all
-// that the server has. With a negative number it asks none.
+// they are. 0, the default, means all that the server has; a negative number means none. It is
+// valkeynode's parameter witness.
 func WithWitness(replicas int) Option { return func(o *options) { o.witness = replicas } }
 
 // New returns the node that a client leads to. The client has to be a *redis.Client with

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/respnode/internal/admission"
 	"github.com/fenlock/fenlock/node/respnode/internal/command"
 	"github.com/fenlock/fenlock/node/respnode/internal/examine"
 	"github.com/fenlock/fenlock/node/respnode/resp"
@@ -79,7 +80,7 @@ func (x *examiner) all(ctx context.Context) (s examine.Server, err error) {
 		return s, err
 	}
 	s.Reached = examine.Reached{Address: x.link.Remote(), TLS: x.server.TLS, User: x.server.User,
-		Password: x.server.Password}
+		Password: x.server.Password, Witness: admission.Witness(max(x.server.Witness, -1))}
 	if x.server.AnyUser {
 		s.Reached.User = "USER"
 	}
@@ -187,6 +188,9 @@ func (x *examiner) permissions(ctx context.Context, s *examine.Server) error {
 			commands, all := x.keys.Probe(rand.Text())
 			replies, err := x.link.DoMulti(ctx, commands...)
 			s.Allowed, err = command.ParseProbe(all, replies, err)
+			if !s.NeedsWait() {
+				s.Allowed.WithoutWait()
+			}
 			return err
 		})
 	}

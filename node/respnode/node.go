@@ -42,8 +42,8 @@ type Server struct {
 	// Via is a pointer if the caller makes the connections, or has made them. The same address
 	// leads to the same server only by the same pointer then. nil: it says nothing more than Name.
 	Via any
-	// Witness is how many replicas must have what is promised, whichever they are, before it counts. 0:
-	// all that the server has. Negative: none.
+	// Witness is how many replicas must have what is promised before it counts, whichever they are.
+	// 0: all that the server has. Negative: none.
 	Witness int
 	// Secrets are the passwords that no error may have in it; nil: there are none.
 	Secrets *resp.Secrets

@@ -20,9 +20,9 @@ func sentinelURL(kind testserver.Kind, addrs []string, more string) string {
 	return string(kind) + "-sentinel://" + strings.Join(addrs, ",") + "/" + testserver.SentinelMaster + more
 }
 
-// A primary hangs, the sentinels promote its replica, and the primary goes on as a primary until the
-// sentinels have told it. No two clients hold the lock, the holder is told, waiters go on with a
-// larger token, and are notified by the new primary.
+// A primary hangs, the sentinels promote its replica, and the primary goes on as a primary until
+// the sentinels have told it. No two clients hold the lock. The holder is told. Waiters go on with
+// a larger token, and are notified by the new primary.
 func TestFailoverUnderSentinels(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		for _, hangs := range []bool{false, true} {

@@ -43,9 +43,9 @@ func inStep(t *testing.T, primary *testserver.Server, replicas int) {
 	})
 }
 
-// A primary is stopped with requests in its sockets, its replica is promoted and grants the lock to
-// another client, and the old primary goes on. It carries the requests out before it learns that it
-// was replaced. None of them counts. Without the witness they do: then two clients hold each lock.
+// A primary is stopped with requests in its sockets. Its replica is promoted and grants the lock to
+// another client. Then the old primary goes on. It carries the requests out before it learns that
+// it was replaced. None of them counts. Without the witness they do: two clients hold each lock.
 func TestStopPromoteContinue(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		for query, holders := range map[string]int{"": 0, "?witness=1": 0, "?witness=off": 6} {
@@ -170,7 +170,7 @@ func TestReplicaThatHearsNothing(t *testing.T) {
 	})
 }
 
-// A replica that is missing costs the node its vote, until the replica is back; releases and refusals go on.
+// A replica that is missing costs the node its vote until the replica is back. Releases go on.
 func TestReplicaThatIsMissing(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		for _, c := range []struct {
@@ -191,7 +191,8 @@ func TestReplicaThatIsMissing(t *testing.T) {
 				}
 				eventually(t, func() error {
 					a, err = n.Do(bounded(t), as(node.Acquire, long("orders", "one")))
-					if err == nil || errors.Is(err, fenlock.ErrMisconfigured) || !strings.Contains(err.Error(), "1 of the 2 replicas") {
+					if err == nil || errors.Is(err, fenlock.ErrMisconfigured) ||
+						!strings.Contains(err.Error(), "1 of the 2 replicas") {
 						return fmt.Errorf("%+v, %v", a, err)
 					}
 					return nil
@@ -253,7 +254,8 @@ func TestWaitIsRefused(t *testing.T) {
 		n := joined(t, primary.URL(), time.Minute)
 		for range 2 {
 			a, err := n.Do(bounded(t), as(node.Acquire, request("orders", "one")))
-			if err == nil || !errors.Is(err, fenlock.ErrMisconfigured) || !strings.Contains(err.Error(), "does not have a command") {
+			if err == nil || !errors.Is(err, fenlock.ErrMisconfigured) ||
+				!strings.Contains(err.Error(), "does not have a command") {
 				t.Errorf("%+v, %v", a, err)
 			}
 		}

@@ -36,7 +36,7 @@ func TestOpenNodes(t *testing.T) {
 		{name: "nothing but a comma", variable: ",", status: 64, said: "node 1: it is empty"},
 		{name: "no scheme", flags: nodeFlags{urls: []string{"a:1"}}, status: 64, said: "--node: node 1: it has no scheme"},
 		{name: "unknown scheme", variable: "http://u:secret@a:1", status: 64, said: `unknown scheme "http"`},
-		{name: "a sentinel", variable: "redis-sentinel://u:secret@a:1", status: 64, said: "docs/valkey.md, “The servers”"},
+		{name: "sentinels without a name", variable: "redis-sentinel://u:secret@a:1,b", status: 64, said: "the primary's name is missing"},
 		{name: "a cluster", variable: "redis-cluster://u:secret@a:1", status: 64, said: "docs/valkey.md, “Cluster mode”"},
 		{name: "a comma in a password", variable: "valkey://u:x,secret@a:1", status: 64, said: "%2C"},
 		{name: "port", variable: "valkey://u:secret@a:port", status: 64, said: "cannot be parsed"},

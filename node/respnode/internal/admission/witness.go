@@ -12,8 +12,9 @@ import (
 // that goes on beside its promoted replica then promises nothing: that replica follows it no more.
 //
 // AllReplicas is all that the server was seen with since it was admitted. Their number is in the
-// mark of admission, so that all clients know it, and it never becomes smaller by itself: a replica
-// that is missing may have been promoted. NoReplica is none. A number is so many, whichever they are.
+// mark of admission, so that all clients know it. It never becomes smaller by itself: a replica
+// that is missing may have been promoted. NoReplica is none. A number is so many, whichever they
+// are.
 type Witness int
 
 // The witnesses that are no number.
@@ -61,8 +62,8 @@ func (w Witness) Judge(seen Seen) Verdict {
 	return Witnessed
 }
 
-// Counts returns why an acceptance does not count, or nil: so many replicas have confirmed a batch,
-// or err is why that is not known, and the server has these replicas after that. Each confirmation
+// Counts returns why an acceptance does not count, or nil. So many replicas have confirmed a batch,
+// or err is why that is not known. The server has these replicas after that. Each confirmation
 // is of one connection. So a replica beyond the recorded ones may have confirmed in place of one
 // that was promoted.
 func (w Witness) Counts(seen Seen, confirmed int64, err error) error {

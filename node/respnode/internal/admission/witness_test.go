@@ -80,9 +80,8 @@ func TestWitnessAfter(t *testing.T) {
 }
 
 // FuzzWitness compares it with the rule as the proof has it (witness.model): an acceptance counts
-// only if every recorded replica has seen it. There are so many recorded ones, of which some follow,
-// and strangers that follow too. Whichever of them have confirmed, none of the recorded ones is left
-// out.
+// only if every recorded replica has seen it. Some of the recorded ones follow, and strangers
+// follow too. Whichever of them have confirmed, none of the recorded ones is left out.
 func FuzzWitness(f *testing.F) {
 	f.Add(uint8(2), uint8(2), uint8(0), uint8(2))
 	f.Add(uint8(1), uint8(0), uint8(1), uint8(1))

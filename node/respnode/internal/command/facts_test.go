@@ -99,7 +99,8 @@ func TestMarks(t *testing.T) {
 			t.Errorf("%d replicas: %q, %d", n, id, got)
 		}
 	}
-	for _, mark := range []string{"4567def/", "4567def/0", "4567def/-1", "4567def/01", "4567def/x", "4567def/9999999", "a/1/1"} {
+	for _, mark := range []string{"4567def/", "4567def/0", "4567def/-1", "4567def/01", "4567def/x", "4567def/9999999",
+		"a/1/1"} {
 		if id, n := SplitMark(mark); id != mark || n != 0 {
 			t.Errorf("%q is of %q with %d replicas", mark, id, n)
 		}

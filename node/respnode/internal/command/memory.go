@@ -218,3 +218,17 @@ func (k *Keys) ParseRegisters(replies []resp.Reply, err error) (f Facts, tokens 
 	}
 	return f, tokens, nil
 }
+
+// Touch writes, so that a Wait behind it says of the moment that the replicas follow. What
+// was only read before may have been read long after a promotion.
+func (k *Keys) Touch(replID string) resp.Command {
+	return resp.Command{"HSET", k.registers, "read", replID}
+}
+
+// Witness records in the mark of a server with this id that it has so many replicas.
+func (k *Keys) Witness(replID, mark string, replicas int) resp.Command {
+	return resp.Command{"EVAL", textOf("witness"), "1", k.registers, replID, mark, markOf(replID, replicas)}
+}
+
+// ParseWitness reports whether it is recorded. Otherwise the server has changed.
+func ParseWitness(reply resp.Reply, err error) (done bool, _ error) { return parseStep(reply, err) }

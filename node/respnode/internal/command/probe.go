@@ -135,6 +135,12 @@ func ParseProbe(all []Probe, replies []resp.Reply, err error) (a Allowed, _ erro
 	return a, nil
 }
 
+// WithoutWait forgives that the client cannot wait for replicas, where there are none.
+func (a *Allowed) WithoutWait() {
+	a.Missing = slices.DeleteFunc(a.Missing, func(word string) bool { return word == "+wait" })
+	a.Disabled = slices.DeleteFunc(a.Disabled, func(word string) bool { return word == "WAIT" })
+}
+
 // User asks what a user may do. Most users may not ask.
 func User(name string) resp.Command {
 	return resp.Command{"ACL", "GETUSER", name}

@@ -80,17 +80,3 @@ func ReplicasOf(info string) (r Replicas) {
 func Wait(replicas int, most time.Duration) resp.Command {
 	return resp.Command{"WAIT", strconv.Itoa(replicas), strconv.FormatInt(max(most.Milliseconds(), 1), 10)}
 }
-
-// Touch writes, so that a Wait behind it says of the moment that the replicas follow. What
-// was only read before may have been read long after a promotion.
-func (k *Keys) Touch(replID string) resp.Command {
-	return resp.Command{"HSET", k.registers, "read", replID}
-}
-
-// Witness records in the mark of a server with this id that it has so many replicas.
-func (k *Keys) Witness(replID, mark string, replicas int) resp.Command {
-	return resp.Command{"EVAL", textOf("witness"), "1", k.registers, replID, mark, markOf(replID, replicas)}
-}
-
-// ParseWitness reports whether it is recorded. Otherwise the server has changed.
-func ParseWitness(reply resp.Reply, err error) (done bool, _ error) { return parseStep(reply, err) }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/respnode/internal/admission"
 	"github.com/fenlock/fenlock/node/respnode/internal/command"
 )
 
@@ -29,6 +30,7 @@ func TestFindings(t *testing.T) {
 	}
 	closely := func(c Close) func(*made) { return func(m *made) { m.close = &c } }
 	reach := func(r Reached) func(*made) { return func(m *made) { m.reached = r } }
+	const replica = "ip=10.0.0.8,port=6379,state=online,offset=98,lag=0"
 	const gib = "1073741824"
 	for _, c := range []struct {
 		check    string
@@ -40,7 +42,7 @@ func TestFindings(t *testing.T) {
 		{"replica", node.Error, info("role", "slave", "master_host", "10.0.0.9", "master_port", "6379"), info(),
 			"10.0.0.9:6379"},
 		{"cluster", node.Error, info("server_mode", "cluster"), info("server_mode", "standalone"), "cluster-enabled no"},
-		{"sentinel", node.Error, info("server_mode", "sentinel"), info(), "Name the servers themselves"},
+		{"sentinel", node.Error, info("server_mode", "sentinel"), info(), "valkey-sentinel://"},
 		{"version", node.Error, info("redis_version", "6.2.14"), info("redis_version", "7.0.0"), "Redis 6.2.14"},
 		{"eviction", node.Error, both(info("maxmemory", gib, "maxmemory_policy", "allkeys-lru"), set("maxmemory", gib),
 			set("maxmemory-policy", "allkeys-lru")),
@@ -77,6 +79,14 @@ func TestFindings(t *testing.T) {
 		{"replicas", node.Warning, info("connected_slaves", "2"), info("connected_slaves", "0"),
 			"CONFIG SET repl-backlog-ttl 0"},
 		{"replicas", node.Note, both(info("connected_slaves", "2"), set("repl-backlog-ttl", "0")), info(), "promoted"},
+		{"witness", node.Error, func(m *made) { m.registers[0] = "4567def/2" }, info(),
+			"HSET fenlock-registers:fenlock: admitted 4567def on"},
+		{"witness", node.Error, both(info("slave0", replica), func(m *made) { m.registers[0] = "4567def/2" }),
+			both(info("slave0", replica), func(m *made) { m.registers[0] = "4567def/1" }), "admitted 4567def/1 on"},
+		{"witness", node.Warning, both(info("slave0", replica), reach(Reached{Witness: admission.NoReplica})),
+			reach(Reached{Witness: admission.NoReplica}), "witness=off"},
+		{"witness", node.Warning, both(info("slave0", replica), func(m *made) { m.registers[0] = "4567def/2" },
+			reach(Reached{Witness: 1})), both(info("slave0", replica), reach(Reached{Witness: 1})), "Any 1 of 2 replicas"},
 		{"min-replicas", node.Warning, set("min-replicas-to-write", "1"), info(), "min-replicas-to-write 0"},
 		{"idle-timeout", node.Warning, set("timeout", "2"), set("timeout", "60"), "CONFIG SET timeout"},
 		{"buffer-limit", node.Warning, set("client-output-buffer-limit", "normal 0 0 0 slave 0 0 0 pubsub 0 65536 60"),

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock/node/engine"
+	"github.com/fenlock/fenlock/node/respnode/internal/admission"
 	"github.com/fenlock/fenlock/node/respnode/internal/command"
 )
 
@@ -58,6 +59,7 @@ type Reached struct {
 	TLS      bool
 	User     string
 	Password bool // the client has one
+	Witness  admission.Witness
 }
 
 // near reports how far a connection goes.

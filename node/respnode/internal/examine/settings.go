@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/respnode/internal/admission"
 )
 
 // number reads one that a server sent, 0 if it is none.
@@ -33,7 +34,7 @@ func (s Server) unfit() (found []node.Finding) {
 	switch s.Role() {
 	case "sentinel":
 		return append(found, node.Found("sentinel", node.Error, "This is a sentinel, which holds no data.").
-			Do("Name the servers themselves instead of the sentinels: three or five that do not communicate."))
+			Do("The URL of a server that sentinels watch is valkey-sentinel://HOST:PORT/NAME, with the name that they have for it."))
 	case "cluster":
 		found = append(found, node.Found("cluster", node.Error,
 			"The server runs in cluster mode, where another server takes over without the newest locks.").
@@ -136,6 +137,41 @@ func (s Server) crash() (found []node.Finding) {
 		found = append(found, node.Found("crash", node.Note,
 			"The server would forget its locks in a restart (appendonly no), and stay out for MaxTTL after it; that is safe.").
 			Do("If it shall vote at once instead: appendonly yes, appendfsync always and aof-load-truncated no. That costs a disk write for each acquisition."))
+	}
+	return found
+}
+
+// seen is what is known of the server's replicas.
+func (s Server) seen() admission.Seen {
+	return admission.Seen{Replicas: s.Replicas, Recorded: s.Recorded, Marked: s.Marked == s.ReplID}
+}
+
+// NeedsWait reports whether the client has to wait for the server's replicas.
+func (s Server) NeedsWait() bool {
+	return s.Reached.Witness.Needs(s.seen()) > 0 || s.Reached.Witness == admission.AllReplicas && s.Replicas.InStep > 0
+}
+
+// witness finds replicas that have not seen what the server promises.
+func (s Server) witness() (found []node.Finding) {
+	seen, w := s.seen(), s.Reached.Witness
+	mark := s.ReplID
+	if seen.InStep > 0 {
+		mark += "/" + strconv.Itoa(seen.InStep)
+	}
+	most := max(seen.InStep, seen.Recorded)
+	switch need := w.Needs(seen); {
+	case w.Judge(seen) == admission.Missing:
+		found = append(found, node.Found("witness", node.Error,
+			"The server has %d of the %d replicas that must have what it promises, so that no lock can be taken there: one that is missing may have been promoted.", seen.InStep, need).
+			Do("Bring the replica back. If it is gone for good, and was not promoted: HSET %s admitted %s on this server.", s.Key, mark))
+	case w == admission.NoReplica && most > 0:
+		found = append(found, node.Found("witness", node.Warning,
+			"The server has replicas (%d), and this client does not wait for them (witness=off): after a failover, an old primary that goes on grants what the new primary grants.", most).
+			Do("Leave the URL's parameter witness out, unless locks shall go on without a replica."))
+	case need > 0 && need < most:
+		found = append(found, node.Found("witness", node.Warning,
+			"Any %d of %d replicas must have what the server promises (witness): after a failover to another one, an old primary that goes on with the rest grants what the new primary grants.", need, most).
+			Do("Leave the URL's parameter witness out, unless locks shall go on without a replica."))
 	}
 	return found
 }

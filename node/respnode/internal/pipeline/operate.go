@@ -77,7 +77,7 @@ func (s *Sender) operate(ctx context.Context, r *node.Request, wanted func() boo
 		if out.Cause != node.Present {
 			return node.Answer{Status: node.Rejoining, Absence: out}, nil
 		}
-		server.Again() // its mark is a new one
+		server.Again() // it has a new mark
 	}
 }
 

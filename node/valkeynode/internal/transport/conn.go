@@ -73,8 +73,8 @@ func (c *Conn) watch(conn *framed) net.Conn {
 	return w
 }
 
-// staleAfter is how long a connection is used that leads to a replica, or to a primary that seems to
-// have been replaced.
+// staleAfter is how long a connection is used that leads to a replica, or to a primary that seems
+// to have been replaced.
 const staleAfter = 5 * time.Second
 
 // learn closes a connection whose server is a replica. If the server was a primary before, that is

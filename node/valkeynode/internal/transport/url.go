@@ -35,7 +35,8 @@ type Server struct {
 var form = engine.Form{Engine: "valkeynode", Example: "valkey://user:password@host:port/db",
 	Schemes: []string{"valkey", "redis"}, Secure: []string{"valkeys", "rediss"}, Socket: "unix", Port: "6379"}
 
-var sentinelForm = engine.Form{Engine: "valkeynode", Example: "valkey-sentinel://user:password@host:26379,host:26379/primary",
+var sentinelForm = engine.Form{Engine: "valkeynode",
+	Example: "valkey-sentinel://user:password@host:26379,host:26379/primary",
 	Schemes: []string{"valkey-sentinel", "redis-sentinel"}, Secure: []string{"valkeys-sentinel", "rediss-sentinel"},
 	Port: "26379", Several: true}
 
@@ -125,8 +126,8 @@ func witness(text string) (int, error) {
 	return n, nil
 }
 
-// follow has the sentinels of a URL asked for the server. It returns the database, which follows the
-// primary's name in the path.
+// follow has the sentinels of a URL asked for the server. It returns the database, which follows
+// the primary's name in the path.
 func (s *Server) follow(u *engine.URL, path string) (db string, err error) {
 	master, db, _ := strings.Cut(path, "/")
 	if !engine.IsMember(master) {
