@@ -257,3 +257,53 @@ func TestStrayLeaseIsNotMade(t *testing.T) {
 		}
 	})
 }
+
+// The same scene as valkeynode's: the old primary carries out what lies in its sockets, beside its
+// promoted replica. None of its answers counts.
+func TestStopPromoteContinue(t *testing.T) {
+	each(t, func(t *testing.T, kind testserver.Kind) {
+		for witness, holders := range map[int]int{0: 0, -1: 5} {
+			t.Run(strconv.Itoa(witness), func(t *testing.T) {
+				t.Parallel()
+				primary, replica := pair(t, kind)
+				short := func(op node.Op, name, holder string) node.Request {
+					r := request(op, name, holder)
+					r.TTL = managedTTL
+					return r
+				}
+				old := joined(t, primary.Addr(), managedMaxTTL, goredisnode.WithWitness(witness))
+				if a, err := old.Do(bounded(t), short(node.Acquire, "before", "old")); err != nil || a.Status != node.Granted {
+					t.Fatalf("%+v, %v", a, err)
+				}
+				primary.Pause()
+				replica.Do("REPLICAOF", "NO", "ONE")
+				other := joined(t, replica.Addr(), managedMaxTTL)
+				eventually(t, func() error { // until it is admitted
+					a, err := other.Do(bounded(t), short(node.Acquire, "first", "other"))
+					if err == nil && a.Status != node.Granted {
+						err = errors.New(a.Absence.String())
+					}
+					return err
+				})
+				granted := make(chan bool)
+				for i := range 5 {
+					go func() {
+						a, err := old.Do(t.Context(), short(node.Acquire, strconv.Itoa(i), "old"))
+						granted <- err == nil && a.Status == node.Granted
+					}()
+				}
+				time.Sleep(100 * time.Millisecond) // so that they are in the sockets
+				primary.Resume()
+				count := 0
+				for range 5 {
+					if <-granted {
+						count++
+					}
+				}
+				if count != holders {
+					t.Errorf("the old primary has granted %d locks; want %d", count, holders)
+				}
+			})
+		}
+	})
+}

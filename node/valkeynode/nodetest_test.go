@@ -14,16 +14,25 @@ import (
 )
 
 func TestConformance(t *testing.T) {
-	conformance(t, func(n *valkeynode.Node) node.Node { return n })
+	conformance(t, 0, func(n *valkeynode.Node) node.Node { return n })
 }
 
 func TestConformanceOfBatches(t *testing.T) {
-	conformance(t, func(n *valkeynode.Node) node.Node { return together{n} })
+	conformance(t, 0, func(n *valkeynode.Node) node.Node { return together{n} })
 }
 
-func conformance(t *testing.T, of func(*valkeynode.Node) node.Node) {
+// What needs a witness is answered as what needs none.
+func TestConformanceWithAReplica(t *testing.T) {
+	conformance(t, 1, func(n *valkeynode.Node) node.Node { return n })
+}
+
+func conformance(t *testing.T, replicas int, of func(*valkeynode.Node) node.Node) {
 	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
-		server := testserver.Start(t, kind)
+		server := testserver.Start(t, kind, "repl-diskless-sync-delay 0")
+		for range replicas {
+			follow(t, testserver.Start(t, kind), server)
+		}
+		inStep(t, server, replicas)
 		opened := 0
 		nodetest.Run(t, func(t *testing.T) nodetest.Harness {
 			// A prefix of its own is an empty store, and quicker than a server.
