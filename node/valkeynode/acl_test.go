@@ -42,7 +42,11 @@ func allow(t *testing.T, server *testserver.Server, prefix string) {
 
 func TestLeastPermissions(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
-		server := testserver.Start(t, kind, "appendonly yes", "appendfsync always", "aof-load-truncated no")
+		server := testserver.Start(t, kind, "appendonly yes", "appendfsync always", "aof-load-truncated no",
+			"repl-diskless-sync-delay 0")
+		// It has to see what is promised. Of servers with such a file, the tests limit no user.
+		follow(t, testserver.Start(t, kind, "appendonly yes"), server)
+		inStep(t, server, 1)
 		setUser := func(permissions []string) {
 			line := append([]string{"ACL", "SETUSER", aclUser, "reset", "on", ">" + aclPassword}, permissions...)
 			if reply := server.Do(line...); reply != "OK" {

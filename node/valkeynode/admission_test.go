@@ -131,6 +131,7 @@ func failback(t *testing.T, kind testserver.Kind, maxTTL time.Duration) (servers
 	all := testserver.Group(t, kind, 4, "repl-diskless-sync-delay 0")
 	servers, replica := all[:3], all[3]
 	follow(t, replica, servers[0])
+	inStep(t, servers[0], 1)
 	for _, s := range servers {
 		s.MarkAdmitted("fenlock:", maxTTL)
 	}
@@ -147,13 +148,14 @@ func failback(t *testing.T, kind testserver.Kind, maxTTL time.Duration) (servers
 	}
 }
 
-// groupOf opens a node per server, as one client.
+// groupOf opens a node per server, as one client, which does not wait for replicas: leases are
+// short here.
 func groupOf(t *testing.T, servers []*testserver.Server, maxTTL time.Duration) []*valkeynode.Node {
 	t.Helper()
 	var nodes []*valkeynode.Node
 	var all []node.Node
 	for _, s := range servers {
-		n := open(t, s.URL())
+		n := open(t, s.URL()+"?witness=off")
 		nodes, all = append(nodes, n), append(all, n)
 	}
 	for _, n := range nodes {

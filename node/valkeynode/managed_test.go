@@ -76,8 +76,14 @@ func givesBack(t *testing.T, l *fenlock.Lock) {
 
 func (m *managed) client(t *testing.T) *fenlock.Locker {
 	t.Helper()
+	return m.clientWith(t, "")
+}
+
+// clientWith returns a client with parameters of its URL.
+func (m *managed) clientWith(t *testing.T, parameters string) *fenlock.Locker {
+	t.Helper()
 	short := func(c *fenlock.Config) { c.TTL = managedTTL }
-	return client(t, managedMaxTTL, short, "valkey://"+m.address.Addr(0))
+	return client(t, managedMaxTTL, short, "valkey://"+m.address.Addr(0)+parameters)
 }
 
 // hasReplicated waits until the replica knows that a token was promised.
@@ -122,13 +128,15 @@ func isTold(t *testing.T, held *fenlock.Lock) {
 func TestPromotionBehindOneAddress(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		for _, c := range []struct {
-			name   string
-			behind bool
-		}{{"replica in step", false}, {"replica behind", true}} {
+			name       string
+			behind     bool
+			parameters string
+		}{{"replica in step", false, ""}, {"replica in step, off", false, "?witness=off"},
+			{"replica behind", true, "?witness=off"}} {
 			t.Run(c.name, func(t *testing.T) {
 				t.Parallel()
 				m := manage(t, kind)
-				holder, other := m.client(t), m.client(t)
+				holder, other := m.clientWith(t, c.parameters), m.clientWith(t, c.parameters)
 				if c.behind {
 					m.replication.Impose(proxy.Rule{From: proxy.Effect{Hold: true}})
 				}
@@ -294,18 +302,22 @@ func TestServicesThatDenyCommands(t *testing.T) {
 }
 
 // A primary that is cut off from its service, but not from a client, must stop before its replica
-// votes. The servers' own setting does that.
+// votes. The witness does that, and so does the servers' own setting.
 func TestPrimaryWithoutItsReplicaRefuses(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
-		m := manage(t, kind)
-		l := m.client(t)
-		held := takes(t, l, "orders/42")
-		m.primary.Do("CONFIG", "SET", "min-replicas-to-write", "1", "min-replicas-max-lag", "1")
-		m.replication.Impose(proxy.Rule{Cut: true})
-		isTold(t, held)
-		if _, err := l.TryAcquire(t.Context(), "orders/42"); !errors.Is(err, fenlock.ErrNoQuorum) ||
-			!strings.Contains(err.Error(), "NOREPLICAS") {
-			t.Errorf("from a primary without its replica: %v; want ErrNoQuorum, and NOREPLICAS", err)
+		for parameters, says := range map[string]string{"": "0 of the 1 replicas", "?witness=off": "NOREPLICAS"} {
+			m := manage(t, kind)
+			l := m.clientWith(t, parameters)
+			held := takes(t, l, "orders/42")
+			if parameters != "" {
+				m.primary.Do("CONFIG", "SET", "min-replicas-to-write", "1", "min-replicas-max-lag", "1")
+			}
+			m.replication.Impose(proxy.Rule{Cut: true})
+			isTold(t, held)
+			if _, err := l.TryAcquire(t.Context(), "orders/42"); !errors.Is(err, fenlock.ErrNoQuorum) ||
+				!strings.Contains(err.Error(), says) {
+				t.Errorf("from a primary without its replica: %v; want ErrNoQuorum, and %s", err, says)
+			}
 		}
 	})
 }
