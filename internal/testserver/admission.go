@@ -5,6 +5,7 @@ package testserver
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -39,6 +40,7 @@ func MarkAdmitted(ask func(args ...string) (string, error), prefix string, maxTT
 // know. False also if it does not answer.
 func IsAdmitted(ask func(args ...string) (string, error), prefix string) bool {
 	mark, err := ask("HGET", RegistersKey(prefix), "admitted")
+	mark, _, _ = strings.Cut(mark, "/") // the number of replicas follows
 	if err != nil {
 		return false
 	}

@@ -189,7 +189,8 @@ func TestStrayLeaseIsGoneAfterTheAdmission(t *testing.T) {
 		for _, s := range servers[1:] {
 			s.Do("HSET", registersKey, field, fmt.Sprint(rebuilt))
 		}
-		if got := servers[0].Do("HGET", registersKey, "admitted"); strings.HasPrefix(got, replID(t, servers[0])) || len(got) < 40 {
+		got := servers[0].Do("HGET", registersKey, "admitted")
+		if strings.HasPrefix(got, replID(t, servers[0])) || len(got) < 40 {
 			t.Fatalf("the mark is %q, which the test is not about", got)
 		}
 		// The first one comes before any client has noticed.
