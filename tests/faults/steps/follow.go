@@ -100,7 +100,7 @@ func (u *unit) requests() (all []request, known bool) {
 	case "release":
 		return []request{{op: trace.Release, lease: key(0), holder: u.arg(0)}}, true
 	case "force":
-		return []request{{op: trace.Force, lease: key(0), stripe: u.arg(0), number: number(1)}}, true
+		return []request{{op: trace.Force, lease: key(0), stripe: u.arg(0), number: number(1), known: u.arg(2)}}, true
 	case "acquires":
 		for i := 0; 2*i+1 < len(u.keys); i++ {
 			all = append(all, request{op: trace.Acquire, lease: key(2*i + 1), holder: u.arg(4*i + 1), stripe: u.arg(4*i + 3),

@@ -75,7 +75,7 @@ func play(t *testing.T, texts map[string]string) Result {
 	said := []string{
 		acquire("A", "5"), acquire("B", "6"), do("confirm", "A", stripe, "9", replid), extend("A", "12", "9"),
 		do("confirm", "A", stripe, "7", replid), do("release", "A", "", "0", "20", stripe), acquire("B", "3"),
-		extend("A", "0", "9"), do("force", stripe, "0"),
+		extend("A", "0", "9"), do("force", stripe, "0", replid),
 		extend("B", "0", "13"), server.Do("FLUSHALL"), server.Do("HSET", registers, "maxttl", "60000"), acquire("C", "30"),
 	}
 	for end := time.Now().Add(3 * time.Minute); ; time.Sleep(time.Millisecond) { // until all was heard
