@@ -306,7 +306,8 @@ func (k *checker) serve(i int, f *follower, u *unit, all []request) error {
 		if n == nil {
 			continue
 		}
-		d := trace.Served{Node: i, Op: q.op, Token: q.number, Counts: q.known == "" || q.known == f.store.repl,
+		known, _, _ := strings.Cut(q.known, "/") // how many replicas there are may follow
+		d := trace.Served{Node: i, Op: q.op, Token: q.number, Counts: known == "" || known == f.store.repl,
 			Before: k.see(before, n), After: k.see(f.store, n)}
 		touched, raised := false, false
 		for _, l := range u.calls {

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -48,30 +49,27 @@ const latest = 10
 
 // ReplicasOf reads the replicas of an INFO.
 func ReplicasOf(info string) (r Replicas) {
-	seen := make(map[string]bool)
+	r.None = strings.Contains(info, "connected_slaves:0\r\n")
+	if r.None {
+		return r
+	}
+	var seen []string
 	for line := range strings.Lines(info) {
-		line = strings.TrimRight(line, "\r\n")
-		if line == "connected_slaves:0" {
-			r.None = true
-		}
 		// slave0:ip=10.0.0.2,port=6379,state=online,offset=98,lag=0
-		name, text, _ := strings.Cut(line, ":")
+		name, text, _ := strings.Cut(strings.TrimRight(line, "\r\n"), ":")
 		number, isReplica := strings.CutPrefix(name, "slave")
 		if _, err := strconv.ParseUint(number, 10, 16); !isReplica || err != nil {
 			continue
 		}
-		fields := make(map[string]string)
-		for field := range strings.SplitSeq(text, ",") {
-			key, value, _ := strings.Cut(field, "=")
-			fields[key] = value
-		}
-		lag, _ := strconv.Atoi(fields["lag"])
-		address := fields["ip"] + " " + fields["port"]
-		if fields["state"] == "online" && lag <= latest && !seen[address] && r.InStep < mostReplicas {
-			seen[address] = true
-			r.InStep++
+		address, rest, _ := strings.Cut(text, ",state=")
+		_, lag, _ := strings.Cut(rest, ",lag=")
+		lag, _, _ = strings.Cut(lag, ",")
+		late, _ := strconv.Atoi(lag)
+		if strings.HasPrefix(rest, "online,") && late <= latest && !slices.Contains(seen, address) && len(seen) < mostReplicas {
+			seen = append(seen, address)
 		}
 	}
+	r.InStep = len(seen)
 	return r
 }
 
