@@ -65,7 +65,8 @@ func ReplicasOf(info string) (r Replicas) {
 		_, lag, _ := strings.Cut(rest, ",lag=")
 		lag, _, _ = strings.Cut(lag, ",")
 		late, _ := strconv.Atoi(lag)
-		if strings.HasPrefix(rest, "online,") && late <= latest && !slices.Contains(seen, address) && len(seen) < mostReplicas {
+		inStep := strings.HasPrefix(rest, "online,") && late <= latest
+		if inStep && !slices.Contains(seen, address) && len(seen) < mostReplicas {
 			seen = append(seen, address)
 		}
 	}

@@ -30,7 +30,7 @@ func TestFindings(t *testing.T) {
 	}
 	closely := func(c Close) func(*made) { return func(m *made) { m.close = &c } }
 	reach := func(r Reached) func(*made) { return func(m *made) { m.reached = r } }
-	const replica = "ip=10.0.0.8,port=6379,state=online,offset=98,lag=0"
+	one := info("connected_slaves", "1", "slave0", "ip=10.0.0.8,port=6379,state=online,offset=98,lag=0")
 	const gib = "1073741824"
 	for _, c := range []struct {
 		check    string
@@ -81,12 +81,12 @@ func TestFindings(t *testing.T) {
 		{"replicas", node.Note, both(info("connected_slaves", "2"), set("repl-backlog-ttl", "0")), info(), "promoted"},
 		{"witness", node.Error, func(m *made) { m.registers[0] = "4567def/2" }, info(),
 			"HSET fenlock-registers:fenlock: admitted 4567def on"},
-		{"witness", node.Error, both(info("connected_slaves", "1", "slave0", replica), func(m *made) { m.registers[0] = "4567def/2" }),
-			both(info("connected_slaves", "1", "slave0", replica), func(m *made) { m.registers[0] = "4567def/1" }), "admitted 4567def/1 on"},
-		{"witness", node.Warning, both(info("connected_slaves", "1", "slave0", replica), reach(Reached{Witness: admission.NoReplica})),
+		{"witness", node.Error, both(one, func(m *made) { m.registers[0] = "4567def/2" }),
+			both(one, func(m *made) { m.registers[0] = "4567def/1" }), "admitted 4567def/1 on"},
+		{"witness", node.Warning, both(one, reach(Reached{Witness: admission.NoReplica})),
 			reach(Reached{Witness: admission.NoReplica}), "witness=off"},
-		{"witness", node.Warning, both(info("connected_slaves", "1", "slave0", replica), func(m *made) { m.registers[0] = "4567def/2" },
-			reach(Reached{Witness: 1})), both(info("connected_slaves", "1", "slave0", replica), reach(Reached{Witness: 1})), "Any 1 of 2 replicas"},
+		{"witness", node.Warning, both(one, func(m *made) { m.registers[0] = "4567def/2" },
+			reach(Reached{Witness: 1})), both(one, reach(Reached{Witness: 1})), "Any 1 of 2 replicas"},
 		{"min-replicas", node.Warning, set("min-replicas-to-write", "1"), info(), "min-replicas-to-write 0"},
 		{"idle-timeout", node.Warning, set("timeout", "2"), set("timeout", "60"), "CONFIG SET timeout"},
 		{"buffer-limit", node.Warning, set("client-output-buffer-limit", "normal 0 0 0 slave 0 0 0 pubsub 0 65536 60"),
