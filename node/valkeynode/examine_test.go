@@ -191,6 +191,11 @@ func TestExaminePermissions(t *testing.T) {
 				if slices.Contains(checks, "permissions") {
 					t.Errorf("without %s: %s", word, text)
 				}
+			case "+wait": // for replicas, of which there are none
+				refused = false
+				if slices.Contains(checks, "permissions") {
+					t.Errorf("without %s: %s", word, text)
+				}
 			case "+multi", "+exec":
 				refused = false
 				sees(t, e, "permissions-unknown", word[1:])

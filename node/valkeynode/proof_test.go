@@ -77,7 +77,7 @@ func TestFailback(t *testing.T) {
 				}
 				r := held
 				if op == node.Acquire {
-					r = request("orders/42", "two")
+					r = long("orders/42", "two")
 				}
 				a, err := startTogether(t, n, op, r)
 				if err == nil || !strings.Contains(err.Error(), "replication history") {
