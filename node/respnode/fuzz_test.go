@@ -26,7 +26,8 @@ func FuzzServer(f *testing.F) {
 	info := fmt.Sprintf("$%d\r\n%s\r\n", len(replytest.Info()), replytest.Info())
 	// A server with the mark of what it is now, and its replies to the scripts.
 	const clock = "*2\r\n$10\r\n1700000000\r\n$1\r\n0\r\n"
-	marked, loaded := one+":1\r\n*8\r\n"+one+"$7\r\n4567def\r\n$4\r\n1000\r\n"+one+"$3\r\na b\r\n"+one+"$-1\r\n$-1\r\n"+
+	marked, loaded := one+":1\r\n*9\r\n"+one+"$7\r\n4567def\r\n$4\r\n1000\r\n"+one+"$3\r\na b\r\n"+
+		one+"$-1\r\n$-1\r\n$-1\r\n"+
 		info+"$0\r\n\r\n*5\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n*0\r\n"+clock, ""
 	for _, s := range command.Operations {
 		loaded += "+" + s.SHA() + "\r\n"
@@ -47,7 +48,7 @@ func FuzzServer(f *testing.F) {
 			"$-1\r\n$-1\r\n:-2\r\n*2\r\n" + three + one,
 		marked + "+admitted\r\n" + loaded, marked + "+format 2\r\n", marked + "+restarted\r\n" + loaded,
 		marked + "+admitted\r\n",
-		one + ":1\r\n*8\r\n" + one + "$-1\r\n$-1\r\n$-1\r\n$-1\r\n$-1\r\n$-1\r\n$-1\r\n" + info +
+		one + ":1\r\n*9\r\n" + one + "$-1\r\n$-1\r\n$-1\r\n$-1\r\n$-1\r\n$-1\r\n$-1\r\n$-1\r\n" + info +
 			"$0\r\n\r\n*5\r\n:0\r\n:0\r\n:0\r\n:0\r\n:0\r\n*0\r\n" + clock + ":0\r\n",
 		info, "_\r\n", "*0\r\n", "",
 	} {

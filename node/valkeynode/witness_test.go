@@ -247,6 +247,59 @@ func TestReplicaThatComesLater(t *testing.T) {
 	})
 }
 
+// An old primary gets a new replication id when its replicas have been gone for long, or when it is
+// started again with its data. It is admitted anew then, and must not take itself for a server that
+// never had a replica. A promoted replica does not need the replicas of its old primary.
+func TestOldPrimaryRemembersItsReplicas(t *testing.T) {
+	each(t, func(t *testing.T, kind testserver.Kind) {
+		for _, c := range []struct {
+			name    string
+			config  []string
+			replace func(primary *testserver.Server)
+		}{
+			{"backlog freed", nil, func(s *testserver.Server) { s.Do("CONFIG", "SET", "repl-backlog-ttl", "1") }},
+			{"restarted", []string{"appendonly yes"}, func(s *testserver.Server) {
+				s.Kill()
+				s.Restart()
+			}},
+		} {
+			t.Run(c.name, func(t *testing.T) {
+				t.Parallel()
+				primary, replicas := replicated(t, kind, groupTTL, 1, c.config...)
+				n := joined(t, primary.URL(), groupTTL)
+				granted(t, n, "before")
+				eventually(t, func() error {
+					if mark := replicas[0].Do("HGET", registersKey, "admitted"); !strings.HasSuffix(mark, "/1") {
+						return errors.New("the replica has the mark " + mark)
+					}
+					return nil
+				})
+				id := replID(t, primary)
+				replicas[0].Do("REPLICAOF", "NO", "ONE")
+				inStep(t, primary, 0)
+				c.replace(primary)
+				eventually(t, func() error {
+					if replID(t, primary) == id {
+						return errors.New("it has its id still")
+					}
+					return nil
+				})
+				eventually(t, func() error {
+					a, err := n.Do(bounded(t), as(node.Acquire, request("orders", "one")))
+					if err == nil && a.Status == node.Granted {
+						t.Fatal("the old primary grants again")
+					}
+					if err == nil || !strings.Contains(err.Error(), "0 of the 1 replicas") {
+						return fmt.Errorf("%+v, %v", a, err)
+					}
+					return nil
+				})
+				acquire(t, joined(t, replicas[0].URL(), groupTTL), request("orders", "two"))
+			})
+		}
+	})
+}
+
 // A service that does not let clients wait: the answer is unknown, with the reason.
 func TestWaitIsRefused(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {

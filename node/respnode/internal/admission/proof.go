@@ -70,10 +70,11 @@ func (s *Server) proveRead(joined bool) Proof {
 	return p
 }
 
-// Append appends what has to follow the requests on their connection, which may wait for a time.
+// Append appends what has to follow the requests on their connection. Their callers wait for at
+// most a time, and are told in time that replicas are missing.
 func (p *Proof) Append(commands []resp.Command, most time.Duration) []resp.Command {
 	if p.wait {
-		commands = append(commands, command.Wait(p.server.voting.witness.Needs(p.server.seen), min(most, longestWait)))
+		commands = append(commands, command.Wait(p.server.voting.witness.Needs(p.server.seen), min(most/4*3, longestWait)))
 	}
 	if p.Mark != "" {
 		commands = append(commands, resp.Command{"INFO", "replication"})

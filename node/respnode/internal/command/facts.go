@@ -45,6 +45,7 @@ type Facts struct {
 	Marked    string // replication id with which the server was admitted last
 	Recorded  int    // how many replicas the mark says that there are
 	mark      string // as it is written
+	had       int    // how many replicas an earlier mark said, whose primary this was
 	Candidate string // made anew whenever the registers' key was removed
 	admit.Terms
 	Format     string // of the registers; empty if it is not recorded
@@ -151,11 +152,13 @@ func (f *Facts) setMark(mark string) {
 	f.Marked, f.Recorded = SplitMark(mark)
 }
 
-// witnesses returns how many replicas the next mark says that there are: those in step. A server
-// that has kept all may be the old primary beside its promoted replica. So those count that it had.
+// witnesses returns how many replicas the next mark says that there are: those in step, and those
+// that it had. It may be the old primary beside its promoted replica, which notice.lua tells from
+// the promoted replica.
 func (f *Facts) witnesses() int {
+	had := f.had
 	if f.Marked == f.ReplID || f.Kept() {
-		return max(f.Recorded, f.Replicas.InStep)
+		had = max(had, f.Recorded)
 	}
-	return f.Replicas.InStep
+	return max(had, f.Replicas.InStep)
 }

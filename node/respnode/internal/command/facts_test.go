@@ -115,10 +115,12 @@ func TestReplicasOfTheNextMark(t *testing.T) {
 		mark    string
 		durable bool
 		inStep  int
+		had     int
 		want    int
 	}{
-		{"", false, 0, 0}, {"", false, 2, 2}, {"old/2", false, 1, 1},
-		{"old/2", true, 0, 2}, {"old/1", true, 2, 2}, {"new/2", false, 0, 2},
+		{"", false, 0, 0, 0}, {"", false, 2, 0, 2}, {"old/2", false, 1, 0, 1},
+		{"old/2", true, 0, 0, 2}, {"old/1", true, 2, 0, 2}, {"new/2", false, 0, 0, 2},
+		{"", false, 0, 1, 1}, {"", false, 2, 1, 2}, {"", true, 0, 1, 1},
 	} {
 		f := Facts{ReplID: "new"}
 		if c.durable {
@@ -126,6 +128,7 @@ func TestReplicasOfTheNextMark(t *testing.T) {
 		}
 		f.Replicas.InStep = c.inStep
 		f.setMark(c.mark)
+		f.had = c.had
 		if got := f.witnesses(); got != c.want {
 			t.Errorf("%+v: %d", c, got)
 		}

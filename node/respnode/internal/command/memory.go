@@ -44,7 +44,7 @@ func (k *Keys) Gather(candidate string) []resp.Command {
 		k.Candidate(candidate),
 		// The mark before the scripts: see admission.FactsOf.
 		resp.Command{"HMGET", k.registers, "candidate", "admitted", "maxttl", "durable", "empty", formatField, "members",
-			"noticed"},
+			"noticed", "replicas"},
 		resp.Command{"INFO"},
 		resp.Command{"INFO", "commandstats"},
 		append(resp.Command{"SCRIPT", "EXISTS"}, shas...),
@@ -68,7 +68,7 @@ func ParseFacts(replies []resp.Reply, err error) (Facts, error) {
 		return Facts{}, err
 	}
 	fields, err := replies[1].AsStrSlice()
-	if err == nil && len(fields) != 8 {
+	if err == nil && len(fields) != 9 {
 		err = fmt.Errorf("unexpected reply of %d values", len(fields))
 	}
 	// A full server refuses Gather's first command also where a candidate is there.
@@ -85,6 +85,9 @@ func ParseFacts(replies []resp.Reply, err error) (Facts, error) {
 	f.setMark(fields[1])
 	if f.Terms, err = termsOf(fields[2], fields[6]); err != nil {
 		return Facts{}, err
+	}
+	if had, err := strconv.Atoi(fields[8]); err == nil {
+		f.had = min(max(had, 0), mostReplicas)
 	}
 	f.WasDurable = fields[3] == "1"
 	f.Empty = strings.Fields(fields[4])

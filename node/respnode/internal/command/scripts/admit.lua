@@ -36,7 +36,7 @@ if format ~= '1' and format ~= '2' and format ~= '3' then
   return 'format ' .. format
 end
 -- First: a full server writes the little that follows after a command that frees memory.
-redis.call('HDEL', KEYS[1], 'noticed')
+redis.call('HDEL', KEYS[1], 'noticed', 'replicas')
 for i = 9, #ARGV, 2 do
   local known = redis.call('HGET', KEYS[1], ARGV[i])
   if not known or not string.find(known, '^%d+$') or tonumber(ARGV[i + 1]) > tonumber(known) then

@@ -2,12 +2,16 @@
 -- is there, a client that knows the replication id of before can make leases. All clients
 -- count from here.
 --
+-- How many replicas there were is kept, unless this is one of them, which was promoted: it has the id
+-- of the mark as its second. An old primary must not forget by itself that it was replaced.
+--
 -- KEYS[1]  the registers
 -- ARGV[1]  replication id
 --
 -- Returns "noticed"; else nothing was done: "changed", since the server was restarted or has followed
 -- another one meanwhile, or the mark is of what it is now; "format N", since a newer program uses it.
-if not string.find(redis.call('INFO', 'replication'), 'master_replid:' .. ARGV[1] .. '\r\n', 1, true) then
+local info = redis.call('INFO', 'replication')
+if not string.find(info, 'master_replid:' .. ARGV[1] .. '\r\n', 1, true) then
   return 'changed'
 end
 local known = redis.call('HMGET', KEYS[1], 'admitted', 'noticed', 'format')
@@ -22,7 +26,11 @@ local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 local id, at = string.match(known[2] or '', '^(%x+) (%d+)$')
 if known[1] then
-  redis.call('HDEL', KEYS[1], 'admitted')
+  redis.call('HDEL', KEYS[1], 'admitted', 'replicas')
+  local of, replicas = string.match(known[1], '^(%w+)/(%d+)$')
+  if of and not string.find(info, 'master_replid2:' .. of .. '\r\n', 1, true) then
+    redis.call('HSET', KEYS[1], 'replicas', replicas)
+  end
 elseif id == ARGV[1] and tonumber(at) <= now then
   return 'noticed'
 end
