@@ -141,6 +141,25 @@ func TestSentinelsThatCannotTell(t *testing.T) {
 	})
 }
 
+// Sentinels and servers speak TLS, with certificates of one authority.
+func TestSentinelsWithTLS(t *testing.T) {
+	each(t, func(t *testing.T, kind testserver.Kind) {
+		server := testserver.StartTLS(t, kind, "tls-replication yes")
+		server.MarkAdmitted("fenlock:", time.Minute)
+		addrs := testserver.Sentinels(t, server, 1)
+		url := string(kind) + "s-sentinel://" + addrs[0] + "/" + testserver.SentinelMaster
+		granted(t, joined(t, url+"?ca="+server.CAFile, time.Minute), "orders")
+		n := joined(t, url, time.Minute)
+		eventually(t, func() error {
+			_, err := n.Do(bounded(t), as(node.Acquire, request("orders", "one")))
+			if !errors.Is(err, fenlock.ErrMisconfigured) || !strings.Contains(err.Error(), "certificate is not trusted") {
+				return fmt.Errorf("with the system's authorities: %v", err)
+			}
+			return nil
+		})
+	})
+}
+
 // URLs of sentinels that are refused when they are read, and what nodes are called.
 func TestSentinelURLs(t *testing.T) {
 	for url, says := range map[string]string{

@@ -2,6 +2,7 @@ package examine
 
 import (
 	"cmp"
+	"fmt"
 	"net/netip"
 	"strings"
 	"time"
@@ -49,6 +50,9 @@ func (s Server) Unusable() error {
 		return s.Unreadable
 	case p.Refuses != nil:
 		return p.Refuses
+	case s.Reached.Witness.Judge(s.seen()) == admission.Missing:
+		return fmt.Errorf("it has %d of the %d replicas that must have what it promises", s.Replicas.InStep,
+			s.Reached.Witness.Needs(s.seen()))
 	}
 	return nil
 }

@@ -110,7 +110,8 @@ func (s *sentinels) why(all []heard) error {
 			s.master, strings.Join(unknown, ", "))
 	}
 	for _, a := range all {
-		if errors.Is(a.err, node.ErrMisconfigured) {
+		var untrusted *tls.CertificateVerificationError
+		if errors.Is(a.err, node.ErrMisconfigured) || errors.As(a.err, &untrusted) {
 			return fmt.Errorf("the sentinel %s: %w", a.sentinel, a.err)
 		}
 	}
