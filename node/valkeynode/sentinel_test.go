@@ -100,7 +100,9 @@ func TestSentinelsThatCannotTell(t *testing.T) {
 		if err := os.WriteFile(wrong, []byte("sardine\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		open, closed := testserver.Sentinels(t, primary, 1), testserver.Sentinels(t, primary, 1, "requirepass swordfish")
+		open, closed := testserver.Sentinels(t, primary, 2), testserver.Sentinels(t, primary, 1, "requirepass swordfish")
+		elsewhere, _ := replicated(t, kind, time.Minute, 1)
+		other := testserver.Sentinels(t, elsewhere, 1)
 		scheme := string(kind) + "-sentinel://"
 		for _, c := range []struct {
 			url           string
@@ -112,6 +114,9 @@ func TestSentinelsThatCannotTell(t *testing.T) {
 			{sentinelURL(kind, append([]string{primary.Addr()}, open...), ""), false, ""},
 			{sentinelURL(kind, closed, "?sentinelpasswordfile="+file), false, ""},
 			{sentinelURL(kind, open, "?sentinelpasswordfile="+file), false, ""}, // it asks for none
+			{sentinelURL(kind, append(other, open...), ""), false, ""},          // two of three
+			{sentinelURL(kind, append(other, open[0]), ""), false, "more than half of the 2 sentinels have to name one primary"},
+			{sentinelURL(kind, []string{open[0], "127.0.0.1:1"}, ""), false, "more than half of the 2 sentinels"},
 			{scheme + open[0] + "/orders", true, `no primary is called "orders" at the sentinels ` + open[0]},
 			{sentinelURL(kind, []string{"127.0.0.1:1", "127.0.0.1:2"}, ""), false, "no sentinel answers: 127.0.0.1:1: "},
 			{sentinelURL(kind, []string{primary.Addr()}, ""), true, "this is no sentinel"},

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -33,10 +34,8 @@ type sentinels struct {
 	tls       func(address string) (*tls.Config, error) // nil: without
 }
 
-const (
-	sentinelTimeout = time.Second            // to be asked
-	sentinelGrace   = 200 * time.Millisecond // for the others, when one has answered
-)
+// sentinelTimeout is for how long they are asked.
+const sentinelTimeout = time.Second
 
 // heard is what a sentinel says.
 type heard struct {
@@ -46,7 +45,8 @@ type heard struct {
 
 var errUnknown = errors.New("it knows no primary of that name")
 
-// locate returns the address of the primary, as most of the sentinels that answer have it.
+// locate returns the address of the primary that more than half of the sentinels have. Fewer may be
+// cut off from the others, or behind: they lead to the old primary beside the one that replaced it.
 func (s *sentinels) locate(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, sentinelTimeout)
 	defer cancel()
@@ -58,24 +58,11 @@ func (s *sentinels) locate(ctx context.Context) (string, error) {
 		}()
 	}
 	var all []heard
-	var grace <-chan time.Time
-	for len(all) < len(s.addresses) {
-		select {
-		case a := <-answers:
-			all = append(all, a)
-			if primary, votes := elected(all); votes > len(s.addresses)/2 {
-				return primary, nil
-			}
-			if a.err == nil && grace == nil {
-				grace = time.After(sentinelGrace)
-			}
-		case <-grace:
-			primary, _ := elected(all)
+	for range s.addresses {
+		all = append(all, <-answers)
+		if primary, votes := elected(all); votes > len(s.addresses)/2 {
 			return primary, nil
 		}
-	}
-	if primary, votes := elected(all); votes > 0 {
-		return primary, nil
 	}
 	return "", s.why(all)
 }
@@ -100,10 +87,16 @@ func (s *sentinels) why(all []heard) error {
 	var unknown []string
 	said := ""
 	for _, a := range all {
+		if a.err == nil {
+			a.err = errors.New("the primary is " + a.primary)
+		}
 		if errors.Is(a.err, errUnknown) {
 			unknown = append(unknown, a.sentinel)
 		}
 		said += "; " + a.sentinel + ": " + a.err.Error()
+	}
+	if _, votes := elected(all); votes > 0 {
+		return fmt.Errorf("more than half of the %d sentinels have to name one primary: %s", len(all), said[2:])
 	}
 	if unknown != nil {
 		return engine.Misconfiguredf("no primary is called %.60q at the sentinels %s: the name is that of their line \"sentinel monitor\"",
@@ -164,10 +157,17 @@ func (s *sentinels) ask(ctx context.Context, address string) (string, error) {
 		return "", errUnknown
 	case err != nil:
 		return "", sentinelError(err, s.password != nil)
-	case len(at) != 2 || at[0] == "" || at[1] == "":
+	case len(at) != 2 || !isAddress(at[0], at[1]):
 		return "", errors.New("its answer is no address")
 	}
 	return net.JoinHostPort(at[0], at[1]), nil
+}
+
+// isAddress reports whether a sentinel's words can be shown and dialled.
+func isAddress(host, port string) bool {
+	number, err := strconv.ParseUint(port, 10, 16)
+	odd := strings.ContainsFunc(host, func(r rune) bool { return r <= ' ' || r > '~' })
+	return err == nil && number > 0 && host != "" && len(host) < 256 && !odd
 }
 
 // sentinelError says what an error means that a sentinel has sent, or a server that is none.
