@@ -262,6 +262,12 @@ func TestOldPrimaryRemembersItsReplicas(t *testing.T) {
 				s.Kill()
 				s.Restart()
 			}},
+			// It has the old id as its second then, as a promoted replica has.
+			{"restarted from a snapshot", nil, func(s *testserver.Server) {
+				s.Do("SAVE")
+				s.Kill()
+				s.Restart()
+			}},
 		} {
 			t.Run(c.name, func(t *testing.T) {
 				t.Parallel()

@@ -84,7 +84,6 @@ func TestReplicas(t *testing.T) {
 		{[]string{one, "slave1:ip=10.0.0.1,port=6379,state=online,offset=98,lag=9"}, Replicas{InStep: 1}}, // twice the same
 		{[]string{one, "slave1:ip=10.0.0.1,port=6380,state=online,offset=98,lag=9"}, Replicas{InStep: 2}},
 		{[]string{one, "slave1:ip=10.0.0.2,port=0,state=online,offset=0,lag=0"}, Replicas{InStep: 1}}, // SYNC by a tool
-		{[]string{one, "slave1:ip=10.0.0.2,port=6379,state=online,offset=0,lag=0"}, Replicas{InStep: 1}},
 		{[]string{one, "slave1:ip=10.0.0.2,port=6379,state=wait_bgsave,offset=0,lag=0"}, Replicas{InStep: 1}},
 		{[]string{one, "slave1:ip=10.0.0.2,port=6379,state=online,offset=98,lag=11"}, Replicas{InStep: 1}}, // silent
 		{[]string{"slave_repl_offset:98", "slave_priority:100", "slaves:state=online"}, Replicas{}},

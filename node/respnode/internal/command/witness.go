@@ -65,8 +65,7 @@ func ReplicasOf(info string) (r Replicas) {
 		_, lag, _ := strings.Cut(rest, ",lag=")
 		lag, _, _ = strings.Cut(lag, ",")
 		late, _ := strconv.Atoi(lag)
-		// What only reads the stream, such as a tool for backups, has no port or never confirms.
-		reads := strings.HasSuffix(address, ",port=0") || strings.HasPrefix(rest, "online,offset=0,")
+		reads := strings.HasSuffix(address, ",port=0") // a tool for backups, perhaps, that confirms nothing
 		inStep := strings.HasPrefix(rest, "online,") && late <= latest && !reads
 		if inStep && !slices.Contains(seen, address) && len(seen) < mostReplicas {
 			seen = append(seen, address)

@@ -45,4 +45,6 @@ for i = 9, #ARGV, 2 do
 end
 redis.call('HSET', KEYS[1], 'admitted', ARGV[8], 'maxttl', ARGV[3], 'durable', ARGV[4], 'empty', ARGV[5], 'format', '3')
 redis.call('HSETNX', KEYS[1], 'members', ARGV[6])
+-- Whose number of replicas it is: see notice.lua.
+redis.call('HSET', KEYS[1], 'primary', string.match(redis.call('INFO', 'server'), 'run_id:(%w+)') or '')
 return 'admitted'

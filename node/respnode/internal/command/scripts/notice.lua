@@ -2,8 +2,9 @@
 -- is there, a client that knows the replication id of before can make leases. All clients
 -- count from here.
 --
--- How many replicas there were is kept, unless this is one of them, which was promoted: it has the id
--- of the mark as its second. An old primary must not forget by itself that it was replaced.
+-- How many replicas there were is kept, unless this is one of them, which was promoted. An old primary
+-- must not forget by itself that it was replaced: not when its backlog goes, nor by a restart. A promoted
+-- replica has not recorded the number, and has been sent a stream since its start.
 --
 -- KEYS[1]  the registers
 -- ARGV[1]  replication id
@@ -14,7 +15,7 @@ local info = redis.call('INFO', 'replication')
 if not string.find(info, 'master_replid:' .. ARGV[1] .. '\r\n', 1, true) then
   return 'changed'
 end
-local known = redis.call('HMGET', KEYS[1], 'admitted', 'noticed', 'format')
+local known = redis.call('HMGET', KEYS[1], 'admitted', 'noticed', 'format', 'primary')
 if string.match(known[1] or '', '^%w+') == ARGV[1] then
   return 'changed'
 end
@@ -27,8 +28,10 @@ local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 local id, at = string.match(known[2] or '', '^(%x+) (%d+)$')
 if known[1] then
   redis.call('HDEL', KEYS[1], 'admitted', 'replicas')
-  local of, replicas = string.match(known[1], '^(%w+)/(%d+)$')
-  if of and not string.find(info, 'master_replid2:' .. of .. '\r\n', 1, true) then
+  local replicas = string.match(known[1], '^%w+/(%d+)$')
+  local own = known[4] == string.match(redis.call('INFO', 'server'), 'run_id:(%w+)')
+  local sent = string.match(redis.call('INFO', 'stats'), 'total_net_repl_input_bytes:(%d+)') or '0'
+  if replicas and (own or sent == '0') then
     redis.call('HSET', KEYS[1], 'replicas', replicas)
   end
 elseif id == ARGV[1] and tonumber(at) <= now then

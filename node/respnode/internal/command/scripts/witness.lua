@@ -13,5 +13,5 @@ if not string.find(info, 'role:master\r\n', 1, true) or
     redis.call('HGET', KEYS[1], 'admitted') ~= ARGV[2] then
   return 'changed'
 end
-redis.call('HSET', KEYS[1], 'admitted', ARGV[3])
+redis.call('HSET', KEYS[1], 'admitted', ARGV[3], 'primary', string.match(redis.call('INFO', 'server'), 'run_id:(%w+)') or '')
 return 'noticed'
