@@ -7,6 +7,9 @@ import "github.com/fenlock/fenlock/node/respnode/internal/command"
 // a user that has nothing else. A URL with a database number needs "+select" too. The error is
 // about the prefix, and matches node.ErrInvalid.
 //
+// A prefix with a hash tag may be of a node that is a cluster, which is asked for its members. For
+// a URL valkey-cluster://HOST/TAG it is "{TAG}", and what WithPrefix says or the default.
+//
 // Without "+config|get" all works but one thing: that a server is durable is not believed.
 // With it, a client may read the server's passwords, if its configuration has any
 // (requirepass, masterauth).

@@ -68,6 +68,15 @@ type examiner struct {
 
 // all reads all that is to be known.
 func (x *examiner) all(ctx context.Context) (s examine.Server, err error) {
+	if x.keys.Clustered() {
+		// The member that has the slot is looked at, not whichever was named.
+		err := x.ask(ctx, func(ctx context.Context) error {
+			return x.link.Identify(ctx, x.keys.Terms(), func(string, resp.Reply, uint64) error { return nil })
+		})
+		if err != nil {
+			return s, err
+		}
+	}
 	if err = x.readClock(ctx); err != nil {
 		return s, err
 	}

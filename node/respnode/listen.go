@@ -14,6 +14,11 @@ import (
 func (n *Node) Listen(ctx context.Context, client string, notify func(waiter string)) error {
 	known := "" // the reason of a failure is told once
 	return n.errors.Fail(engine.Listen(ctx, n.link, client, notify, func(ctx context.Context, l *engine.Listener) error {
+		if n.keys.Clustered() { // a waiter is reachable where the slot is, and nowhere else
+			if _, err := n.voting.Look(ctx); err != nil {
+				return err
+			}
+		}
 		err := n.link.Subscribe(ctx, command.NotifyPrefix+client, l.Begun, func(message string) {
 			said := client + ":" + message
 			of, ok := node.ParseNotice(said)

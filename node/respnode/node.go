@@ -39,6 +39,9 @@ type Server struct {
 	Name   string // for people, with no password in it
 	Member string // what all clients of its group call the node (engine.IsMember)
 	Prefix string // of a lock's key
+	// Cluster: the node is a cluster. The link leads to the member that has the slot of all keys, and
+	// the prefix begins with their hash tag.
+	Cluster bool
 	// Via is a pointer if the caller makes the connections, or has made them. The same address
 	// leads to the same server only by the same pointer then. nil: it says nothing more than Name.
 	Via any
@@ -62,7 +65,11 @@ func New(link resp.Link, s Server) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{errors: command.Errors{Name: s.Name, Secrets: s.Secrets}, server: s, keys: keys, link: link}
+	if s.Cluster {
+		keys.InCluster()
+	}
+	errors := command.Errors{Name: s.Name, Secrets: s.Secrets, Cluster: s.Cluster}
+	n := &Node{errors: errors, server: s, keys: keys, link: link}
 	n.voting = admission.New(n, link, keys, n.errors, admission.Witness(max(s.Witness, -1)))
 	n.pipelines = pipeline.New(pipeline.Sender{Link: link, Voting: n.voting, Keys: keys, Errors: n.errors})
 	return n, nil

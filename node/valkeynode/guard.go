@@ -21,6 +21,9 @@ func OpenGuard(rawURL string, with ...Option) (*Guard, error) {
 	if err != nil {
 		return nil, err
 	}
+	if server.Tag != "" {
+		return nil, engine.Invalidf("a guard writes any key of one server, and the slot of a cluster's node has some: name a server that is in no cluster")
+	}
 	conn, known, err := o.connect(server)
 	if err != nil {
 		return nil, err

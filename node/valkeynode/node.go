@@ -24,6 +24,8 @@ type common = respnode.Node
 //	valkey://[user:password@]host[:6379][/db]    also redis://
 //	valkeys://...                                TLS, also rediss://
 //	unix:///path/to/socket
+//	valkey-cluster://host,host.../tag    a cluster is one node, by the slot of a hash tag; with TLS
+//	                                     valkeys-cluster://, also redis-cluster://, rediss-cluster://
 //
 // TLS verifies the server's certificate against the system's roots, or against the PEM file that
 // the parameter ca names; cert and key name the client's own, and servername the name that the
@@ -104,6 +106,9 @@ func (o *options) node(server *transport.Server) (*Node, error) {
 		known.Witness = max(*o.witness, -1)
 	}
 	known.Member, known.Prefix, known.TLS = server.Member, o.prefix, server.TLS != nil
+	if known.Cluster = server.Tag != ""; known.Cluster {
+		known.Prefix = "{" + server.Tag + "}" + o.prefix
+	}
 	if opt.DialCtxFn != nil || opt.Dialer.Resolver != nil {
 		known.Via = server // what a function dials is not known
 	}

@@ -31,7 +31,7 @@ func FuzzInfo(f *testing.F) {
 		f.Add(text, "x", true, uint16(1))
 	}
 	f.Fuzz(func(t *testing.T, text, marked string, loaded bool, seconds uint16) {
-		facts, err := command.ParseInfo(text)
+		facts, err := new(command.Keys).ParseInfo(text)
 		says := map[string]string{}
 		for _, line := range strings.Split(text, "\n") {
 			if i := strings.IndexByte(line, ':'); i >= 0 {

@@ -118,6 +118,9 @@ const (
 	// Elsewhere: it came over a connection that was made since the server was looked
 	// at, and that may lead to another one. It counts if Look has no error.
 	Elsewhere
+	// Redirected: another member of the cluster has the slot, and nothing was executed. It can be
+	// sent once more, after Look. The error says why.
+	Redirected
 )
 
 // Judge returns what the answer to a request is worth, as command.Parse has read it, or
@@ -125,6 +128,10 @@ const (
 func (p *Proof) Judge(op node.Op, answer node.Answer, notAdmitted bool, err error) (Standing, error) {
 	if p.doubt != nil || p.unseen != nil || notAdmitted && p.Mark != "" {
 		p.server.stale.Store(true) // its id is another one, perhaps
+	}
+	if p.server.voting.store.keys.Redirected(err) {
+		p.server.stale.Store(true)
+		return Redirected, err
 	}
 	if err == nil && !notAdmitted && op != node.Release {
 		if err = p.doubt; err == nil && accepts(op, answer) {

@@ -26,7 +26,7 @@ func (s *store) Facts(ctx context.Context) (admit.Facts, error) {
 	err := command.CheckFormat(s.link.Do(ctx, s.keys.Format()))
 	var f command.Facts
 	if err == nil {
-		f, err = command.ParseFacts(s.link.DoMulti(ctx, s.keys.Gather(rand.Text())...))
+		f, err = s.keys.ParseFacts(s.link.DoMulti(ctx, s.keys.Gather(rand.Text())...))
 	}
 	if err != nil {
 		return admit.Facts{}, s.errors.Describe(err)
@@ -75,24 +75,29 @@ const uptimeSlack = time.Second
 // without the scripts in its cache nothing is carried out. The mark is read before the scripts are
 // looked for (Gather). So a client that loaded them meanwhile, after the mark was gone, makes no
 // lease either.
+//
+// None of this holds for a member of a cluster: its slot may have been another one's since,
+// whatever this one went through. It is never new, its own start tells nothing, and it has kept its
+// memory only if the mark is of what it is now.
 func FactsOf(f command.Facts) admit.Facts {
 	current := f.Marked != "" && f.Marked == f.ReplID
+	clustered := f.Clustered()
 	to := admit.Facts{
 		Server: f.RunID, Memory: f.Memory(), Terms: f.Terms,
 		// The scripts need the longest lease. A mark without all that belongs to it is set once more.
 		Votes: current && f.ScriptsReady && f.Current() && f.MaxTTL != 0,
 		// The format is recorded with the mark, and is there if a person has removed the rest.
-		Marked: f.Marked != "", Recorded: f.Marked != "" || f.Format != "" || f.Terms != admit.Terms{},
+		Marked: f.Marked != "", Recorded: f.Marked != "" || f.Format != "" || f.Terms != admit.Terms{} || clustered,
 		Untouched: untouched(f), Empty: f.Empty, State: f, Cause: cause(f),
 	}
 	// Only the scripts are gone, or the format is an older one; or the server was started again, and
 	// has read all that it had. A file that was loaded under loaded scripts is no start.
-	to.Kept = !to.Votes && (current || to.Untouched && f.Kept())
+	to.Kept = !to.Votes && (current || !clustered && to.Untouched && f.Kept())
 	if since, noted := f.Noticed(); noted && f.Marked == "" {
 		to.Counted, to.Out = true, since
 	}
 	f.Marked = "" // as it will be
-	if up := f.Uptime - uptimeSlack; untouched(f) && (!to.Counted || to.Out < up) {
+	if up := f.Uptime - uptimeSlack; !clustered && untouched(f) && (!to.Counted || to.Out < up) {
 		to.Counted, to.Out = true, up
 	}
 	return to
@@ -119,5 +124,6 @@ func cause(f command.Facts) node.Cause {
 // Without a mark, scripts of another version of fenlock count, and so do other
 // programs' scripts, which cannot be told from them.
 func untouched(f command.Facts) bool {
-	return !f.ScriptsLoaded && !f.ScriptsFlushed && !f.Promoted && !(f.Marked == "" && f.ScriptsEverLoaded)
+	return !f.Clustered() && !f.ScriptsLoaded && !f.ScriptsFlushed && !f.Promoted &&
+		!(f.Marked == "" && f.ScriptsEverLoaded)
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -29,6 +30,7 @@ type Voting struct {
 	server    atomic.Pointer[Server] // as it was looked at last
 	looking   task
 	lookError atomic.Pointer[error] // of the last look at the server
+	earlier   atomic.Pointer[[]*Voting]
 
 	patience context.Context // ended by Finish
 	finish   context.CancelFunc
@@ -72,6 +74,9 @@ type Server struct {
 	waits  atomic.Bool // it lets this client wait for its replicas
 	stale  atomic.Bool // it has to be looked at again
 	agreed atomic.Bool // the terms were compared with the group's: not for each request
+
+	members  []string // of its cluster, by their IDs in order; nil if it is on its own
+	compared sync.Map // with these *Server of other nodes
 }
 
 // Marked reports whether a mark of admission is of what the server was when it was looked at.
@@ -116,8 +121,9 @@ func (v *Voting) look(ctx context.Context) (*Server, error) {
 			return s, nil
 		}
 		ended, err := v.looking.do(ctx, v.store.link, lookTimeout, func(ctx context.Context) error {
+			var found *Server
 			err := v.store.link.Identify(ctx, v.store.keys.Terms(), func(info string, recorded resp.Reply, dial uint64) error {
-				f, err := command.ParseInfo(info)
+				f, err := v.store.keys.ParseInfo(info)
 				if err != nil {
 					return err
 				}
@@ -128,10 +134,16 @@ func (v *Voting) look(ctx context.Context) (*Server, error) {
 					if of, known := command.SplitMark(mark); of == f.ReplID {
 						s.mark, s.seen.Recorded, s.seen.Marked = mark, known, true
 					}
-					v.server.Store(s)
+					found = s
 				}
 				return err
 			})
+			if err == nil {
+				found.members, err = v.readMembers(ctx)
+			}
+			if err == nil {
+				v.server.Store(found)
+			}
 			err = v.store.errors.Describe(err)
 			v.lookError.Store(&err)
 			return err
@@ -174,6 +186,9 @@ func (v *Voting) check(s *Server) error {
 			return v.store.errors.Describe(err)
 		}
 		s.agreed.Store(true)
+	}
+	if err := v.checkClusters(s); err != nil {
+		return err
 	}
 	return v.Serves(s.RunID)
 }
@@ -219,6 +234,9 @@ func (v *Voting) Registers(ctx context.Context) (r node.Registers, err error) {
 	}
 	if err != nil {
 		return r, err
+	}
+	if f.Clustered() && f.Members == "" {
+		f.Members = admit.AnyMembers // a member of a cluster is never new: see FactsOf
 	}
 	return node.Registers{Server: f.RunID, Memory: f.Memory(), Admitted: f.Marked == f.ReplID,
 		Empty: f.Empty, MaxTTL: f.MaxTTL, Members: f.Members, Tokens: tokens}, nil

@@ -30,7 +30,7 @@ var advice = []struct {
 		"the server's ACL denies a command, a key or a channel to this user (fenlock acl prints what is needed)"},
 	{[]string{"READONLY"}, true, "this is a read-only replica: use its primary"},
 	{[]string{"MOVED", "ASK", "TRYAGAIN", "CROSSSLOT", "CLUSTERDOWN"}, true,
-		"this is part of a cluster: a node must be an independent primary"},
+		"this is part of a cluster: the URL of a cluster is valkey-cluster://host:port,host:port/tag"},
 	{[]string{"WRONGTYPE"}, true, "the key of this lock holds something else than a lock: use another name or a prefix"},
 	{[]string{"MISCONF"}, false, "the server refuses writes because it cannot save to its disk"},
 	{[]string{"OOM"}, false, "the server has no memory left (maxmemory)"},
@@ -46,6 +46,7 @@ var advice = []struct {
 type Errors struct {
 	Name    string        // of the node
 	Secrets *resp.Secrets // to keep them out; nil: there are none
+	Cluster bool          // the node is one
 }
 
 // Fail makes an error fit for leaving the node: readable, and with the node's name.
@@ -61,6 +62,9 @@ func (e Errors) Fail(err error) error {
 // password there. What a server said is shown whole or not at all; our own words are not searched
 // for the password, whatever it is.
 func (e Errors) Describe(err error) error {
+	if e.Cluster {
+		err = describeRedirection(err)
+	}
 	err = describe(err)
 	var terms *admit.TermsError
 	if errors.As(err, &terms) && e.Secrets.In(terms.Recorded.Members) {

@@ -16,6 +16,8 @@ type Looked struct {
 	Info     map[string]string // all fields of INFO
 	Settings map[string]string // as CONFIG GET has them; nil if it was not asked, or is denied
 	Key      string            // of the hash of registers
+	// InCluster: the node is a cluster, so that the server must be a member of one.
+	InCluster bool
 
 	// Refused is why the server cannot be a node, nil if it can.
 	Refused error
@@ -43,6 +45,7 @@ func (k *Keys) Look() []resp.Command {
 
 // ParseLooked reads the replies to Look. The error is that nothing is known.
 func (k *Keys) ParseLooked(replies []resp.Reply, err error) (l Looked, _ error) {
+	l.InCluster = k.clustered
 	if l.Key = k.registers; err != nil {
 		return l, err
 	}
@@ -51,7 +54,7 @@ func (k *Keys) ParseLooked(replies []resp.Reply, err error) (l Looked, _ error) 
 		return l, err
 	}
 	stats, statsErr := replies[1].ToString()
-	l.Facts, l.Refused = ParseInfo(info + stats)
+	l.Facts, l.Refused = k.ParseInfo(info + stats)
 	l.Info = fieldsOf(info)
 	l.Unreadable = cmp.Or(l.parseRegisters(replies[2]), statsErr)
 	return l, nil
@@ -114,7 +117,7 @@ func (l *Looked) parseRegisters(reply resp.Reply) error {
 // Role is "primary", "replica", or how else the server says that it works.
 func (l *Looked) Role() string {
 	switch {
-	case l.mode == "sentinel" || l.mode == "cluster":
+	case l.mode == "sentinel" || l.Clustered() && !l.InCluster:
 		return l.mode
 	case l.role == "master":
 		return "primary"

@@ -56,8 +56,8 @@ type Facts struct {
 }
 
 // ParseInfo reads the reply of INFO. The error is that of a server that cannot be a
-// node.
-func ParseInfo(info string) (Facts, error) {
+// node. It must be a member of a cluster if these are the keys of one, and else must not.
+func (k *Keys) ParseInfo(info string) (Facts, error) {
 	fields := make(map[string]string)
 	for line := range strings.Lines(info) {
 		key, value, ok := strings.Cut(strings.TrimRight(line, "\r\n"), ":")
@@ -98,18 +98,24 @@ func ParseInfo(info string) (Facts, error) {
 	}
 	_, f.Denied = fields["errorstat_NOPERM"]
 	_, f.ScriptsEverLoaded = fields["cmdstat_script|load"]
-	return f, f.check()
+	return f, f.check(k.clustered)
 }
 
+// Clustered reports whether the server is a member of a cluster. That may have another member take
+// its place, or move keys, at any time.
+func (f Facts) Clustered() bool { return f.mode == "cluster" }
+
 // check returns why the server cannot be a node, or nil.
-func (f Facts) check() error {
+func (f Facts) check(clustered bool) error {
 	major, _, _ := strings.Cut(f.version, ".")
 	n, err := strconv.Atoi(major)
 	switch {
 	case f.mode == "sentinel":
 		return engine.Misconfiguredf("this is a sentinel, which holds no data: its URL is valkey-sentinel://host:port/NAME, with the name that it has for the primary")
-	case f.mode == "cluster":
-		return engine.Misconfiguredf("this server runs in cluster mode, where locks can be given to a server that does not remember them: a node must be an independent primary (cluster-enabled no)")
+	case f.Clustered() && !clustered:
+		return engine.Misconfiguredf("this server runs in cluster mode, where locks can be given to a server that does not remember them: the URL of a cluster is valkey-cluster://host:port,host:port/tag, or name an independent primary (cluster-enabled no)")
+	case clustered && !f.Clustered():
+		return engine.Misconfiguredf("this server does not run in cluster mode: the URL's scheme is valkey:// or redis://, or with TLS valkeys:// or rediss://")
 	case err != nil || n < 7:
 		return quoteValue(engine.Misconfiguredf("this is Redis: version 7 or later is needed, or any Valkey, since older servers write scripts into the append-only file, so that a restart cannot be told"), f.version)
 	case f.role != "master":
@@ -121,8 +127,9 @@ func (f Facts) check() error {
 	return nil
 }
 
-// Durable reports whether every write is on disk before it is answered.
-func (f Facts) Durable() bool { return f.AOF && f.FsyncAlways }
+// Durable reports whether every write is on disk before it is answered. A member of a cluster is
+// not believed: while it was down, another one may have had its slot.
+func (f Facts) Durable() bool { return f.AOF && f.FsyncAlways && !f.Clustered() }
 
 // Memory names what the server remembers: another name after each start and promotion, by the
 // replication id, and after each flush, by the candidate.

@@ -38,7 +38,7 @@ func TestFacts(t *testing.T) {
 		{[]string{"uptime_in_seconds", "-"}, "lacks"},
 		{[]string{"uptime_in_seconds", "soon"}, "lacks"},
 	} {
-		_, err := ParseInfo(replytest.Info(c.change...))
+		_, err := new(Keys).ParseInfo(replytest.Info(c.change...))
 		switch {
 		case c.says == "" && err != nil:
 			t.Errorf("%q: %v", c.change, err)
@@ -49,7 +49,7 @@ func TestFacts(t *testing.T) {
 }
 
 func TestFactsOfMemory(t *testing.T) {
-	f, err := ParseInfo(replytest.Info())
+	f, err := new(Keys).ParseInfo(replytest.Info())
 	if err != nil || f.RunID != "0123abc" || f.Uptime != 90*time.Second || f.Promoted || f.ScriptsFlushed || f.AOF {
 		t.Errorf("%+v, %v", f, err)
 	}
@@ -64,7 +64,7 @@ func TestFactsOfMemory(t *testing.T) {
 		{[]string{"cmdstat_config|resetstat", "calls=1,usec=2"}, false, true},
 		{[]string{"cmdstat_script|load", "calls=1,usec=2"}, false, false},
 	} {
-		f, err := ParseInfo(replytest.Info(c.change...))
+		f, err := new(Keys).ParseInfo(replytest.Info(c.change...))
 		if err != nil || f.Promoted != c.promoted || f.ScriptsFlushed != c.flushed {
 			t.Errorf("%q: promoted %v, flushed %v, %v", c.change, f.Promoted, f.ScriptsFlushed, err)
 		}

@@ -52,6 +52,7 @@ type Keys struct {
 	prefix    string
 	registers string
 	mayMeet   bool // a lock's key may begin with a reserved prefix
+	clustered bool // they are all in one slot of a cluster
 	lastTTL   atomic.Pointer[ttlText]
 }
 
@@ -63,6 +64,15 @@ func NewKeys(prefix string) (*Keys, error) {
 	mayMeet := strings.HasPrefix(registersPrefix, prefix) || strings.HasPrefix(queuePrefix, prefix)
 	return &Keys{prefix: prefix, registers: registersPrefix + prefix, mayMeet: mayMeet}, nil
 }
+
+// InCluster has the keys be those of a node that is a cluster. It returns k.
+func (k *Keys) InCluster() *Keys {
+	k.clustered = true
+	return k
+}
+
+// Clustered reports whether they are those of a node that is a cluster.
+func (k *Keys) Clustered() bool { return k.clustered }
 
 // Check returns why a request must not be sent, or nil.
 func (k *Keys) Check(r *node.Request) (err error) {

@@ -54,7 +54,7 @@ func (k *Keys) Gather(candidate string) []resp.Command {
 }
 
 // ParseFacts reads the replies to Gather.
-func ParseFacts(replies []resp.Reply, err error) (Facts, error) {
+func (k *Keys) ParseFacts(replies []resp.Reply, err error) (Facts, error) {
 	if err != nil {
 		return Facts{}, err
 	}
@@ -63,7 +63,7 @@ func ParseFacts(replies []resp.Reply, err error) (Facts, error) {
 	if err = cmp.Or(err, statsErr); err != nil {
 		return Facts{}, err
 	}
-	f, err := ParseInfo(info + stats)
+	f, err := k.ParseInfo(info + stats)
 	if err != nil {
 		return Facts{}, err
 	}
@@ -190,7 +190,7 @@ func (k *Keys) ParseRegisters(replies []resp.Reply, err error) (f Facts, tokens 
 	if err != nil {
 		return f, nil, err
 	}
-	if f, err = ParseInfo(info); err != nil {
+	if f, err = k.ParseInfo(info); err != nil {
 		return f, nil, err
 	}
 	fields, err := results[1].AsStrMap()

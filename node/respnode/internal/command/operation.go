@@ -36,7 +36,7 @@ func (k *Keys) Operation(args []string, r *node.Request, mark string, last *Last
 		}
 		args = append(args, string(r.Holder), k.milliseconds(r.TTL), stripe, token, mark, own)
 	case node.Release:
-		if r.Next != 0 {
+		if token != "" {
 			return append(args, "EVALSHA", releaseScript.SHA(), "3", key, k.registers, queue, string(r.Holder), r.Place.Waiter,
 				stamp, token, stripe)
 		}
@@ -54,6 +54,9 @@ func (k *Keys) Operation(args []string, r *node.Request, mark string, last *Last
 // is a part, and what is made of numbers. The token of a release is the number for the next;
 // without one, that and the stripe are empty. The last text is the own token of an extend, else the
 // waiter's stamp.
+//
+// A cluster's node gives no name at a release. A member that was replaced, and does not know that
+// yet, is heard through the others, since PUBLISH reaches all. To notify promises nothing.
 func (k *Keys) texts(r *node.Request, last *Last) (queue, token, stripe, own string) {
 	// The lease's key is a part of the queue's, and all text is made in one piece.
 	var space [256]byte
@@ -63,14 +66,15 @@ func (k *Keys) texts(r *node.Request, last *Last) (queue, token, stripe, own str
 		b = append(append(append(b, queuePrefix...), k.prefix...), r.Name...)
 	}
 	q := len(b)
+	gives := r.Op == node.Release && r.Next != 0 && !k.clustered
 	switch {
 	case r.Op != node.Release:
 		b = strconv.AppendUint(b, uint64(r.Token), 10)
-	case r.Next != 0:
+	case gives:
 		b = strconv.AppendUint(b, uint64(r.Next), 10)
 	}
 	t := len(b)
-	if r.Op != node.Release || r.Next != 0 {
+	if r.Op != node.Release || gives {
 		b = strconv.AppendInt(b, int64(node.Stripe(r.Name)), 10)
 	}
 	s := len(b)

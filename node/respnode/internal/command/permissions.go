@@ -1,6 +1,7 @@
 package command
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 )
@@ -20,11 +21,19 @@ var (
 // Permissions returns what a client that locks may do: keys, channels, commands.
 func (k *Keys) Permissions() []string {
 	rules := append(k.patterns("~"), "&"+NotifyPrefix+"*")
-	return append(append(rules, looks...), locks...)
+	return append(append(rules, k.looks()...), locks...)
 }
 
 // ReadPermissions returns what a client that only looks may do.
-func (k *Keys) ReadPermissions() []string { return append(k.patterns("%R~"), looks...) }
+func (k *Keys) ReadPermissions() []string { return append(k.patterns("%R~"), k.looks()...) }
+
+// looks returns the commands of a client that only looks. Keys with a hash tag may be a cluster's.
+func (k *Keys) looks() []string {
+	if _, after, tagged := strings.Cut(k.prefix, "{"); tagged && strings.IndexByte(after, '}') > 0 {
+		return append(slices.Clip(looks), "+cluster|nodes")
+	}
+	return looks
+}
 
 // patterns returns the keys of a group of locks.
 func (k *Keys) patterns(sign string) []string {

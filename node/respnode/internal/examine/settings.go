@@ -38,7 +38,7 @@ func (s Server) unfit() (found []node.Finding) {
 	case "cluster":
 		found = append(found, node.Found("cluster", node.Error,
 			"The server runs in cluster mode, where another server takes over without the newest locks.").
-			Do("Use a server with cluster-enabled no."))
+			Do("Name the cluster as one node, by valkey-cluster://HOST,HOST/TAG, or use a server with cluster-enabled no."))
 	case "replica":
 		found = append(found, node.Found("replica", node.Error,
 			"The server is a replica of %.80q: what is locked there may be unknown here.",
@@ -106,6 +106,10 @@ func (s Server) disk() (found []node.Finding) {
 
 // crash says what is lost when the server ends.
 func (s Server) crash() (found []node.Finding) {
+	if s.InCluster {
+		return append(found, node.Found("crash", node.Note,
+			"The node is a slot of a cluster. When another member gets it, or the member that has it is restarted, the node stays out for MaxTTL; that is safe, and the locks that are held are lost."))
+	}
 	if s.Fragile() {
 		return nil // its settings were not asked
 	}

@@ -33,7 +33,8 @@ func (s *Sender) Do(ctx context.Context, r node.Request) (node.Answer, error) {
 // operate carries out an operation that was checked, and sends nothing once it is
 // not wanted.
 func (s *Sender) operate(ctx context.Context, r *node.Request, wanted func() bool) (node.Answer, error) {
-	for admitted := false; ; admitted = true {
+	admitted, redirected := false, false
+	for {
 		server, err := s.Voting.Look(ctx)
 		if err == nil && !wanted() {
 			err = context.DeadlineExceeded
@@ -45,6 +46,7 @@ func (s *Sender) operate(ctx context.Context, r *node.Request, wanted func() boo
 			if out, err := s.Voting.Found(ctx, server); err != nil || out.Cause != node.Present {
 				return node.Answer{Status: node.Rejoining, Absence: out}, node.NotSent(err)
 			}
+			admitted = true
 			continue
 		}
 		promises := 0
@@ -59,6 +61,12 @@ func (s *Sender) operate(ctx context.Context, r *node.Request, wanted func() boo
 		answer, notAdmitted, err := command.Parse(r, reply, err)
 		standing, err := proof.Judge(r.Op, answer, notAdmitted, err)
 		switch {
+		case standing == admission.Redirected && redirected:
+			return node.Answer{}, node.NotSent(s.Errors.Describe(err))
+		case standing == admission.Redirected:
+			// Not executed either, so that it can go to the member that has the slot.
+			redirected, admitted = true, false
+			continue
 		case err != nil:
 			return node.Answer{}, err
 		case standing == admission.Elsewhere:
@@ -78,6 +86,7 @@ func (s *Sender) operate(ctx context.Context, r *node.Request, wanted func() boo
 			return node.Answer{Status: node.Rejoining, Absence: out}, nil
 		}
 		server.Again() // it has a new mark
+		admitted = true
 	}
 }
 

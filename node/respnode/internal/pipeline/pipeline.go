@@ -200,13 +200,17 @@ func (l *pipeline) finish(proof *admission.Proof, sent []started, replies []resp
 	answer, notAdmitted, err := command.Parse(&s.request, replies[0], nil)
 	standing, err := proof.Judge(s.request.Op, answer, notAdmitted, err)
 	switch {
+	case standing == admission.Redirected && overtaken(l.sender, sent, replies):
+		s.done(l.sender, node.Answer{}, node.NotSent(l.sender.Errors.Describe(err)))
+	case standing == admission.Redirected:
+		l.slow.send(s)
 	case err != nil:
 		s.done(l.sender, node.Answer{}, err)
 	case standing == admission.Counts:
 		s.call.Done(answer, nil)
 	case standing == admission.Elsewhere:
 		l.slow.verify(s, answer)
-	case overtaken(sent, replies):
+	case overtaken(l.sender, sent, replies):
 		s.call.Done(node.Answer{Status: node.Rejoining, Absence: node.Absence{Cause: node.Changed}}, nil)
 	default:
 		l.slow.send(s)
@@ -215,12 +219,13 @@ func (l *pipeline) finish(proof *admission.Proof, sent []started, replies []resp
 
 // overtaken reports whether the first of these was not executed, and a later one about the same
 // name was. Then it cannot be made once more.
-func overtaken(sent []started, replies []resp.Reply) bool {
+func overtaken(sender *Sender, sent []started, replies []resp.Reply) bool {
 	for i := range sent[1:] {
 		if sent[i+1].request.Name != sent[0].request.Name {
 			continue
 		}
-		if _, notAdmitted, _ := command.Parse(&sent[i+1].request, replies[i+1], nil); !notAdmitted {
+		_, notAdmitted, err := command.Parse(&sent[i+1].request, replies[i+1], nil)
+		if !notAdmitted && !sender.Keys.Redirected(err) {
 			return true
 		}
 	}

@@ -31,9 +31,10 @@ var errNotYet = errors.New("not connected yet")
 // newClient sets the client library up as one pipelined connection, without
 // retries: a request that is sent twice could be executed twice. Each new
 // connection goes through watch, and none is made when life has ended.
-func newClient(s *Server, secrets *resp.Secrets, life context.Context, watch func(*framed) net.Conn) (valkey.Client,
-	error) {
+func newClient(s *Server, secrets *resp.Secrets, life context.Context, way *route,
+	watch func(*framed) net.Conn) (valkey.Client, error) {
 	opt := s.Option
+	opt.InitAddress = opt.InitAddress[:1] // the way has the others
 	network := "tcp"
 	if strings.HasPrefix(opt.InitAddress[0], "/") {
 		network = "unix"
@@ -58,7 +59,8 @@ func newClient(s *Server, secrets *resp.Secrets, life context.Context, watch fun
 		}
 	}
 	var opened atomic.Bool
-	opt.DialCtxFn = func(ctx context.Context, address string, dialer *net.Dialer, _ *tls.Config) (net.Conn, error) {
+	opt.DialCtxFn = func(ctx context.Context, address string, dialer *net.Dialer, _ *tls.Config) (conn net.Conn,
+		err error) {
 		// NewClient dials at once. It must not: Open has no context to bound it.
 		if !opened.Load() {
 			return nil, errNotYet
@@ -67,12 +69,10 @@ func newClient(s *Server, secrets *resp.Secrets, life context.Context, watch fun
 		defer cancel()
 		defer context.AfterFunc(life, cancel)()
 		if s.sentinels != nil {
-			var err error
 			if address, err = s.sentinels.locate(ctx); err != nil {
 				return nil, err
 			}
 		}
-		d := &diagnosis{network: network, address: address}
 		if s.Credentials != nil {
 			user, password, err := s.Credentials(ctx)
 			if err != nil {
@@ -81,27 +81,21 @@ func newClient(s *Server, secrets *resp.Secrets, life context.Context, watch fun
 			secrets.Add(password)
 			newest.Store(&valkey.AuthCredentials{Username: user, Password: password})
 		}
-		explain := d.explain
-		var conn net.Conn
-		var err error
-		switch {
-		case s.dial != nil:
-			// What is at the other end, and how it is reached, is not known here.
-			explain = plainly
-			conn, err = s.dial(ctx, address, dialer)
-		default:
-			if s.sentinels != nil && s.sentinels.tls != nil {
-				d.config, err = s.sentinels.tls(address)
-			} else if s.TLS != nil {
-				d.config, err = s.TLS()
-			}
+		connect := func(address string) (net.Conn, error) {
+			conn, err := s.connect(ctx, network, address, dialer)
 			if err != nil {
 				return nil, err
 			}
-			conn, err = d.dial(ctx, dialer)
+			return watch(conn), nil
 		}
-		if err == nil {
-			conn = watch(newFramed(conn, explain))
+		if way == nil {
+			return connect(address)
+		}
+		for range way.candidates() {
+			conn, err = connect(way.next())
+			if err == nil || ctx.Err() != nil {
+				break
+			}
 		}
 		return conn, err
 	}
@@ -111,6 +105,34 @@ func newClient(s *Server, secrets *resp.Secrets, life context.Context, watch fun
 		return nil, err
 	}
 	return client, nil
+}
+
+// connect makes a connection to an address.
+func (s *Server) connect(ctx context.Context, network, address string, dialer *net.Dialer) (*framed, error) {
+	if s.dial != nil {
+		// What is at the other end, and how it is reached, is not known here.
+		conn, err := s.dial(ctx, address, dialer)
+		if err != nil {
+			return nil, err
+		}
+		return newFramed(conn, plainly), nil
+	}
+	d := &diagnosis{network: network, address: address}
+	var err error
+	switch {
+	case s.tlsOf != nil:
+		d.config, err = s.tlsOf(address)
+	case s.TLS != nil:
+		d.config, err = s.TLS()
+	}
+	if err != nil {
+		return nil, err
+	}
+	conn, err := d.dial(ctx, dialer)
+	if err != nil {
+		return nil, err
+	}
+	return newFramed(conn, d.explain), nil
 }
 
 // pipelined returns the options with how the library is to use a connection. FromOption

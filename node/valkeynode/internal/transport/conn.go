@@ -24,7 +24,8 @@ type Conn struct {
 	dials  atomic.Uint64
 	newest atomic.Pointer[watched] // or nil
 
-	sentinels bool // they are asked where the server is
+	sentinels bool   // they are asked where the server is
+	route     *route // to a member of a cluster; else nil
 
 	*engine.Lifetime
 }
@@ -36,8 +37,11 @@ var _ resp.Link = (*Conn)(nil)
 func Open(s *Server, secrets *resp.Secrets) (*Conn, error) {
 	c := Over(nil)
 	c.sentinels = s.sentinels != nil
+	if s.Tag != "" {
+		c.route = &route{seeds: s.Option.InitAddress}
+	}
 	var err error
-	c.client, err = newClient(s, secrets, c.Life(), c.watch)
+	c.client, err = newClient(s, secrets, c.Life(), c.route, c.watch)
 	return c, err
 }
 
@@ -103,7 +107,9 @@ func (c *Conn) lost() *watched {
 func (c *Conn) Dial() uint64 { return c.dials.Load() }
 
 // Up implements resp.Link.
-func (c *Conn) Up(dial uint64) bool { return dial == c.dials.Load() && c.lost() == nil }
+func (c *Conn) Up(dial uint64) bool {
+	return dial == c.dials.Load() && c.lost() == nil && c.route.leads()
+}
 
 // Renew implements resp.Link.
 func (c *Conn) Renew(dial uint64) {
@@ -118,7 +124,10 @@ func (c *Conn) Pooled() bool { return false }
 // Identify implements resp.Link.
 func (c *Conn) Identify(ctx context.Context, and resp.Command,
 	accept func(info string, other resp.Reply, dial uint64) error) error {
-	for {
+	for again := mostRedirects; ; again-- {
+		if !c.route.leads() {
+			c.cut()
+		}
 		lost := c.lost()
 		before := c.dials.Load()
 		replies, err := c.DoMulti(ctx, resp.Command{"INFO"}, and)
@@ -126,6 +135,14 @@ func (c *Conn) Identify(ctx context.Context, and resp.Command,
 			return err
 		}
 		info, err := replies[0].ToString()
+		if err == nil && c.route != nil {
+			if _, refused := resp.IsError(replies[1].Err()); refused {
+				err = replies[1].Err()
+			}
+		}
+		if err != nil && again > 0 && c.redirected(ctx, err) {
+			continue
+		}
 		if err != nil {
 			return err
 		}
@@ -140,12 +157,39 @@ func (c *Conn) Identify(ctx context.Context, and resp.Command,
 			continue
 		}
 		err = accept(info, replies[1], after)
+		if err == nil {
+			c.route.settle()
+		}
 		if err == nil && lost != nil {
 			c.newest.CompareAndSwap(lost, nil) // it was not the one that answers
 		}
 		return err
 	}
 }
+
+// mostRedirects bounds for how many members one look at a server tries to find the owner.
+const mostRedirects = 6
+
+// redirected reports whether a failure to identify the server is for want of another member of its
+// cluster, which is to be tried at once.
+func (c *Conn) redirected(ctx context.Context, err error) bool {
+	if c.route == nil || ctx.Err() != nil {
+		return false
+	}
+	if _, refused := resp.IsError(err); refused {
+		return !c.route.leads()
+	}
+	// The library may notice late that a connection was closed.
+	w := c.newest.Load()
+	if w != nil && !w.closed.Load() {
+		return false
+	}
+	engine.Pause(ctx, redirectPause)
+	return true
+}
+
+// redirectPause lets the library notice that a connection was closed.
+const redirectPause = 10 * time.Millisecond
 
 // completed returns a command as the library sends it, once: the library takes the memory back. The
 // methods that its builder has for each command would compute the slot that the key would have in a
@@ -161,6 +205,7 @@ func (c *Conn) Do(ctx context.Context, command resp.Command) (resp.Reply, error)
 	}
 	reply := replyOf(c.client.Do(ctx, c.completed(command)))
 	c.giveBack(ctx)
+	c.route.heed(command, &reply)
 	return reply, reply.Err()
 }
 
@@ -177,7 +222,9 @@ func (c *Conn) DoMulti(ctx context.Context, commands ...resp.Command) ([]resp.Re
 // Pipelines are few, so that they need no slots.
 func (c *Conn) Exchange(commands []resp.Command, replies []resp.Reply) []resp.Reply {
 	if len(commands) == 1 {
-		return append(replies, replyOf(c.client.Do(context.Background(), c.completed(commands[0]))))
+		reply := replyOf(c.client.Do(context.Background(), c.completed(commands[0])))
+		c.route.heed(commands[0], &reply)
+		return append(replies, reply)
 	}
 	return c.send(context.Background(), commands, replies)
 }
@@ -189,9 +236,10 @@ func (c *Conn) send(ctx context.Context, commands []resp.Command, replies []resp
 	}
 	for i, result := range c.client.DoMulti(ctx, all...) {
 		reply := replyOf(result)
-		if newest := c.newest.Load(); commands[i][0] == "INFO" && newest != nil {
+		if newest := c.newest.Load(); commands[i][0] == "INFO" && newest != nil && c.route == nil {
 			newest.learn(reply)
 		}
+		c.route.heed(commands[i], &reply)
 		replies = append(replies, reply)
 	}
 	return replies

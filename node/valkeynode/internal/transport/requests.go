@@ -89,7 +89,7 @@ const (
 )
 
 var verbs = map[string]verb{"HELLO": hello, "SUBSCRIBE": subscribe, "INFO": long, "HGETALL": long, "EXEC": long,
-	"SCAN": long, "CONFIG": long, "ACL": long}
+	"SCAN": long, "CONFIG": long, "ACL": long, "CLUSTER": long}
 
 // requestScan follows what the library writes: arrays of strings.
 type requestScan struct {

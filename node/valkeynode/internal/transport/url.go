@@ -23,6 +23,7 @@ type Server struct {
 	Option valkey.ClientOption
 	// Witness is that of respnode.Server: so many replicas, 0 for all, or negative for none.
 	Witness int
+	Tag     string // of a cluster: the hash tag of all keys. "": the server is none's member
 
 	// Credentials returns user and password for a connection. Nil: they are in Option.
 	Credentials func(ctx context.Context) (user, password string, err error)
@@ -30,6 +31,8 @@ type Server struct {
 	sentinels   *sentinels                  // nil: the address is in Option
 	// dial makes a connection, with TLS if there is to be; nil: as usual.
 	dial func(ctx context.Context, address string, dialer *net.Dialer) (net.Conn, error)
+	// tlsOf is TLS for one of several hosts; nil: as for all.
+	tlsOf func(address string) (*tls.Config, error)
 }
 
 var form = engine.Form{Engine: "valkeynode", Example: "valkey://user:password@host:port/db",
@@ -39,14 +42,24 @@ var sentinelForm = engine.Form{Engine: "valkeynode",
 	Example: "valkey-sentinel://user:password@host:26379,host:26379/primary",
 	Schemes: []string{"valkey-sentinel", "redis-sentinel"}, Secure: []string{"valkeys-sentinel", "rediss-sentinel"},
 	Port: "26379", Several: true}
+var clusterForm = engine.Form{Engine: "valkeynode", Example: "valkey-cluster://user:password@host:port,host:port/tag",
+	Schemes: []string{"valkey-cluster", "redis-cluster"}, Secure: []string{"valkeys-cluster", "rediss-cluster"},
+	Port: "6379", Several: true}
+
+// DefaultTag is the hash tag of a cluster's node whose URL names none.
+const DefaultTag = "fenlock"
 
 // ParseURL reads a node's URL. valkey.ParseURL would do most of it. But it repeats passwords in its
 // errors, ignores parameters that it does not know, and lets a parameter turn the verification of
 // certificates off.
 func ParseURL(raw string) (*Server, error) {
 	form := form
-	if scheme, _, _ := strings.Cut(strings.ToLower(raw), "://"); strings.HasSuffix(scheme, "-sentinel") {
+	scheme, _, _ := strings.Cut(strings.ToLower(raw), "://")
+	switch {
+	case strings.HasSuffix(scheme, "-sentinel"):
 		form = sentinelForm
+	case strings.HasSuffix(scheme, "-cluster"):
+		form = clusterForm
 	}
 	u, err := form.Parse(raw)
 	if err != nil {
@@ -55,13 +68,17 @@ func ParseURL(raw string) (*Server, error) {
 	s := &Server{}
 	s.Option.InitAddress = u.Hosts
 	db := strings.TrimPrefix(u.Path, "/")
-	if !form.Several && (u.Get("sentineluser") != "" || u.Get("sentinelpasswordfile") != "") {
+	if form.Port != sentinelForm.Port && (u.Get("sentineluser") != "" || u.Get("sentinelpasswordfile") != "") {
 		return nil, u.Invalidf("there are parameters of sentinels: the form is %s", sentinelForm.Example)
 	}
-	if form.Several {
-		if db, err = s.follow(u, db); err != nil {
-			return nil, err
-		}
+	switch {
+	case form.Port == sentinelForm.Port:
+		db, err = s.follow(u, db)
+	case form.Several:
+		db, err = "", s.join(u, db)
+	}
+	if err != nil {
+		return nil, err
 	}
 	if u.Scheme == form.Socket {
 		s.Option.InitAddress, db = []string{u.Path}, u.Get("db")
@@ -95,12 +112,21 @@ func ParseURL(raw string) (*Server, error) {
 	return s, nil
 }
 
+// isTag reports whether a text can be a hash tag. It is a part of keys, of names and of patterns.
+func isTag(text string) bool {
+	return len(text) <= 64 && strings.Trim(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_") == ""
+}
+
 // call sets what people call the node, and what its group does: name, or "" for its address.
 // Whether it is reached with TLS, and by which of the schemes, makes no other server.
 func (s *Server) call(scheme, name string) {
 	address := s.Option.InitAddress[0]
-	if s.sentinels != nil {
+	switch {
+	case s.sentinels != nil:
 		address = strings.Join(s.sentinels.addresses, ",") + "/" + s.sentinels.master
+	case s.Tag != "":
+		// Clients may name the members of a cluster in any order.
+		address = strings.Join(slices.Sorted(slices.Values(s.Option.InitAddress)), ",") + "/" + s.Tag
 	}
 	if s.Option.SelectDB != 0 {
 		address = fmt.Sprintf("%s/%d", address, s.Option.SelectDB)
@@ -147,13 +173,36 @@ func (s *Server) follow(u *engine.URL, path string) (db string, err error) {
 	}
 	s.Option.InitAddress = u.Hosts[:1]
 	if u.TLS {
-		s.sentinels.tls = func(address string) (*tls.Config, error) {
-			config, err := u.TLSConfig()
-			if err == nil && u.Get("servername") == "" {
-				config.ServerName, _, _ = net.SplitHostPort(address)
-			}
-			return config, err
-		}
+		s.tlsOf = ofHost(u)
+		s.sentinels.tls = s.tlsOf
 	}
 	return db, nil
+}
+
+// join has a node be the slot of a hash tag in the cluster of the URL's hosts.
+func (s *Server) join(u *engine.URL, tag string) error {
+	if u.Get("db") != "" {
+		return u.Invalidf("a cluster has one database: there is no parameter db")
+	}
+	s.Tag = cmp.Or(tag, DefaultTag)
+	if !isTag(s.Tag) {
+		return u.Invalidf("the path is the hash tag of all keys, such as /%s: at most 64 letters, digits, dots, hyphens and underscores",
+			DefaultTag)
+	}
+	if u.TLS {
+		s.tlsOf = ofHost(u)
+	}
+	return nil
+}
+
+// ofHost returns TLS for any host of a URL. The certificate is for that host, unless the URL has
+// the parameter servername.
+func ofHost(u *engine.URL) func(address string) (*tls.Config, error) {
+	return func(address string) (*tls.Config, error) {
+		config, err := u.TLSConfig()
+		if err == nil && u.Get("servername") == "" {
+			config.ServerName, _, _ = net.SplitHostPort(address)
+		}
+		return config, err
+	}
 }

@@ -1,0 +1,46 @@
+package admission
+
+import (
+	"testing"
+	"time"
+
+	"github.com/fenlock/fenlock/node/admit"
+	"github.com/fenlock/fenlock/node/respnode/internal/command"
+)
+
+// A member of a cluster votes by a mark of what it is now, and by nothing else. It is never new.
+// Its own start does not count as the beginning of its absence, and no file of its own is believed.
+func TestFactsOfAMember(t *testing.T) {
+	keys := new(command.Keys).InCluster()
+	recorded := admit.Terms{MaxTTL: 30 * time.Second, Members: "a"}
+	for _, c := range []struct {
+		name   string
+		change func(f *command.Facts)
+		want   admit.Do
+	}{
+		{"never used", func(*command.Facts) {}, admit.Note},
+		{"an empty heir, which is up for long", func(f *command.Facts) { f.ScriptsEverLoaded = true }, admit.Note},
+		{"restarted with a file", func(f *command.Facts) { f.Marked = "a" }, admit.Note},
+		{"durable before and after", func(f *command.Facts) {
+			f.Marked, f.Terms, f.WasDurable, f.AOF, f.FsyncAlways = "a", recorded, true, true, true
+		}, admit.Note},
+		{"only its scripts are gone", func(f *command.Facts) { f.Marked, f.Terms = "b", recorded }, admit.Admit},
+		{"the mark is of what it is now", func(f *command.Facts) {
+			f.Marked, f.Terms, f.Format, f.ScriptsLoaded, f.ScriptsReady = "b", recorded, "3", true, true
+		}, admit.Vote},
+	} {
+		f, err := keys.ParseInfo("redis_version:7.0.0\r\nrun_id:r\r\nrole:master\r\nmaster_replid:b\r\n" +
+			"second_repl_offset:-1\r\nuptime_in_seconds:360000\r\nredis_mode:cluster\r\n")
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.change(&f)
+		facts := FactsOf(f)
+		if v := admit.Decide(facts, admit.Client{Terms: recorded, Nodes: 1, New: true}, nil, false); v.Do != c.want {
+			t.Errorf("%s: %+v; want %v", c.name, v, c.want)
+		}
+		if facts.Untouched || !facts.Recorded || f.Durable() {
+			t.Errorf("%s: %+v", c.name, facts)
+		}
+	}
+}
