@@ -36,6 +36,7 @@ user can read the passwords in the server's configuration (requirepass, masterau
 // aclOptions are the flags of acl.
 type aclOptions struct {
 	prefix, user string
+	tag          string
 	readOnly     bool
 	selects      bool
 	file         string
@@ -61,6 +62,7 @@ func aclCommand() *cobra.Command {
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.StringVar(&o.prefix, "prefix", valkeynode.DefaultPrefix, "`text` before the name in keys, as in fenlock run")
+	f.StringVar(&o.tag, "cluster-tag", "", "the hash `tag` of a valkey-cluster:// URL, its path; fenlock if it has none")
 	f.StringVar(&o.user, "user", "lock-user", "`name` of the user")
 	f.BoolVar(&o.readOnly, "read-only", false, "for a user who looks at locks and takes none")
 	f.BoolVar(&o.selects, "select", false, "for URLs with the number of a database")
@@ -79,7 +81,11 @@ func (o *aclOptions) line() (string, error) {
 	if o.readOnly {
 		permissions = valkeynode.ReadPermissions
 	}
-	rules, err := permissions(o.prefix)
+	prefix := o.prefix
+	if o.tag != "" {
+		prefix = "{" + o.tag + "}" + prefix
+	}
+	rules, err := permissions(prefix)
 	if err != nil {
 		return "", exitf(exitUsage, "--prefix: %s", flagNames.Replace(err.Error()))
 	}

@@ -27,11 +27,14 @@ type engine struct {
 const (
 	fileEngine   = "file"
 	valkeyEngine = "Valkey"
+	// clusterEngine is the same where the node is a cluster.
+	clusterEngine = "Valkey Cluster"
 )
 
 var engines = []engine{
 	{valkeyEngine, []string{"valkey", "valkeys", "redis", "rediss", "unix"}, false, openValkey},
 	{valkeyEngine, []string{"valkey-sentinel", "valkeys-sentinel", "redis-sentinel", "rediss-sentinel"}, true, openValkey},
+	{clusterEngine, []string{"valkey-cluster", "valkeys-cluster", "redis-cluster", "rediss-cluster"}, true, openValkey},
 	// sqlite: is no scheme any more: filenode says what to write instead.
 	{fileEngine, []string{"file", "sqlite"}, false, func(ctx context.Context, raw, _ string) (fenlock.Node, error) {
 		return filenode.OpenContext(ctx, raw)
@@ -81,7 +84,7 @@ func engineOf(raw string) (*engine, error) {
 		return nil, fmt.Errorf("it has no scheme: %s (in %s, write a comma of a password as %%2C)", want, nodesVariable)
 	case strings.Contains(scheme, "cluster"):
 		return nil, fmt.Errorf(
-			"a cluster cannot be a node: name a server without cluster mode (docs/valkey.md, “Cluster mode”); %s", want)
+			"the URL of a Valkey or Redis Cluster begins with valkey-cluster://, valkeys-cluster:// (TLS), redis-cluster://, rediss-cluster:// (TLS); %s", want)
 	case strings.Contains(scheme, "sentinel"):
 		return nil, fmt.Errorf("sentinels are named by valkey-sentinel:// (docs/valkey.md, “Sentinel”); %s", want)
 	case strings.Trim(scheme, "abcdefghijklmnopqrstuvwxyz+") != "":

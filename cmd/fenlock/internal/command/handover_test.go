@@ -121,7 +121,7 @@ func TestHandOver(t *testing.T) {
 		with := func(flags ...string) []string { return slices.Concat([]string{name}, flags, rest) }
 		for _, e := range engines {
 			for _, scheme := range e.schemes {
-				if e.name == valkeyEngine || e.name == fileEngine {
+				if e.name == valkeyEngine || e.name == clusterEngine || e.name == fileEngine {
 					continue
 				}
 				write("# nodes\nvalkey://127.0.0.1:1\n" + scheme + url)

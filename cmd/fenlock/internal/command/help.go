@@ -13,6 +13,7 @@ Where the lock is
   --node URL, once for each node, or FENLOCK_NODES, their URLs separated by commas:
     valkey://10.0.0.1:6379   redis://  the same; valkeys:// and rediss:// with TLS
     unix:///run/valkey.sock  file:///var/lib/app/locks
+    valkey-cluster://h1,h2/locks   a cluster, by some of its servers and a hash tag
     postgres://app@db/app    mysql://app@db/app    after "fenlock migrate"
     etcd://h1,h2,h3          zk://h1,h2,h3         one node each, however many hosts
   Three or five servers that do not communicate are usual: the lock works while a

@@ -140,7 +140,8 @@ func defaultFile() (string, error) {
 // checkPrefix refuses a prefix that would have no effect: who gives one expects
 // to be kept apart from, or together with, other clients.
 func (f nodeFlags) checkPrefix(all []*engine) error {
-	if f.prefixSet && !slices.ContainsFunc(all, func(e *engine) bool { return e.name == valkeyEngine }) {
+	keyed := func(e *engine) bool { return e.name == valkeyEngine || e.name == clusterEngine }
+	if f.prefixSet && !slices.ContainsFunc(all, keyed) {
 		return exitf(exitUsage, "--prefix is about the keys of Valkey and Redis: it means nothing for %s", all[0].name)
 	}
 	return nil
