@@ -3,55 +3,51 @@ package admission
 import (
 	"context"
 	"slices"
+	"sync"
 
 	"github.com/fenlock/fenlock/node/engine"
 	"github.com/fenlock/fenlock/node/respnode/internal/command"
+	"github.com/fenlock/fenlock/node/respnode/resp"
 )
 
-// Beside tells which other nodes of the group are clusters, maybe the same one: those that come
-// before this one.
-func (v *Voting) Beside(earlier []*Voting) { v.earlier.Store(&earlier) }
-
-// readMembers reads by which members of a cluster a server is known again, whichever slot is asked
-// for. Of a server on its own there is nothing to read.
-func (v *Voting) readMembers(ctx context.Context) (ids []string, err error) {
-	if !v.store.keys.Clustered() {
-		return nil, nil
-	}
-	all, err := command.ParseMembers(v.store.link.Do(ctx, command.Members()))
-	for _, m := range all {
-		ids = append(ids, m.ID)
-	}
-	slices.Sort(ids)
-	return ids, err
+// members are those of the cluster of a node, by which it is known again, whatever the hash tag.
+// Those of a server on its own are nil.
+type members struct {
+	node     string   // whose they are, for people
+	ids      []string // in order
+	compared sync.Map // with these *members of other nodes
 }
 
-// checkClusters refuses a server that is in the cluster of another node of the group. What stops
-// that cluster would take two votes.
-func (v *Voting) checkClusters(s *Server) error {
-	if len(s.members) == 0 {
+// readMembers asks a server for the members of its cluster, if the keys are a cluster's.
+func readMembers(ctx context.Context, link resp.Link, keys *command.Keys, node string) (*members, error) {
+	if !keys.Clustered() {
+		return nil, nil
+	}
+	all, err := command.ParseMembers(link.Do(ctx, command.Members()))
+	m := &members{node: node}
+	for _, of := range all {
+		m.ids = append(m.ids, of.ID)
+	}
+	slices.Sort(m.ids)
+	return m, err
+}
+
+// apart refuses a node in the cluster of another node of its group: what stops that cluster would
+// take two votes.
+func (m *members) apart(from *members) error {
+	if m == nil || from == nil {
 		return nil
 	}
-	earlier := v.earlier.Load()
-	if earlier == nil {
+	if _, compared := m.compared.Load(from); compared {
 		return nil
 	}
-	for _, other := range *earlier {
-		of := other.server.Load()
-		if of == nil {
-			continue
-		}
-		if _, compared := s.compared.Load(of); compared {
-			continue
-		}
-		if slices.ContainsFunc(of.members, func(id string) bool {
-			_, found := slices.BinarySearch(s.members, id)
-			return found
-		}) {
-			return engine.Misconfiguredf("this is the same cluster as the node %s: a cluster has one vote, whatever the hash tags",
-				other.store.errors.Name)
-		}
-		s.compared.Store(of, true)
+	if slices.ContainsFunc(from.ids, func(id string) bool {
+		_, found := slices.BinarySearch(m.ids, id)
+		return found
+	}) {
+		return engine.Misconfiguredf("this is the same cluster as the node %s: a cluster has one vote, whatever the hash tags",
+			from.node)
 	}
+	m.compared.Store(from, true)
 	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -44,6 +43,9 @@ func New(self node.Node, link resp.Link, keys *command.Keys, errors command.Erro
 	return v
 }
 
+// Beside tells which other nodes of the group come before this one. They may be in its cluster.
+func (v *Voting) Beside(earlier []*Voting) { v.earlier.Store(&earlier) }
+
 // Finish has no caller wait any more for a server to be connected to or admitted. A caller that
 // does is told context.Canceled, and nothing was executed.
 func (v *Voting) Finish() {
@@ -75,8 +77,7 @@ type Server struct {
 	stale  atomic.Bool // it has to be looked at again
 	agreed atomic.Bool // the terms were compared with the group's: not for each request
 
-	members  []string // of its cluster, by their IDs in order; nil if it is on its own
-	compared sync.Map // with these *Server of other nodes
+	members *members // of its cluster
 }
 
 // Marked reports whether a mark of admission is of what the server was when it was looked at.
@@ -139,7 +140,7 @@ func (v *Voting) look(ctx context.Context) (*Server, error) {
 				return err
 			})
 			if err == nil {
-				found.members, err = v.readMembers(ctx)
+				found.members, err = readMembers(ctx, v.store.link, v.store.keys, v.store.errors.Name)
 			}
 			if err == nil {
 				v.server.Store(found)
@@ -187,8 +188,14 @@ func (v *Voting) check(s *Server) error {
 		}
 		s.agreed.Store(true)
 	}
-	if err := v.checkClusters(s); err != nil {
-		return err
+	if earlier := v.earlier.Load(); earlier != nil && s.members != nil {
+		for _, other := range *earlier {
+			if of := other.server.Load(); of != nil {
+				if err := s.members.apart(of.members); err != nil {
+					return err
+				}
+			}
+		}
 	}
 	return v.Serves(s.RunID)
 }
