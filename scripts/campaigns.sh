@@ -17,8 +17,7 @@ campaigns='
 searches   | compute | 420 | .            | ./internal/core | internal/core node/rule node/node.go node/holder.go node/queue.go fence proof internal/proof
 simulation | compute | 300 | .            | ./internal/sim | internal/sim internal/core internal/shell internal/check node/rule node/admit node/node.go node/holder.go node/queue.go fence proof internal/proof
 files      | compute | 200 | .            | ./node/filenode | node/filenode node/rule
-histories  | servers | 260 | tests        | -run Campaign ./faults | tests/faults tests/history internal/core internal/shell node lock.go locker.go
-overload   | servers |  60 | tests        | -run Campaign ./overload | tests/overload internal/core internal/shell node/respnode node/valkeynode slots.go slotting.go all.go
+histories  | servers | 320 | tests        | -run Campaign ./faults ./faults/slots | tests/faults tests/history internal/core internal/shell node lock.go locker.go
 counters   | servers | 280 | tests        | -run Campaign ./engines | tests/engines cmd/fenlock internal/shell internal/core node
 '
 table() { sed 's/ *| */|/g; s/^ *//; s/ *$//; /^$/d' <<<"$campaigns"; }

@@ -44,6 +44,7 @@ func IsAdmitted(ask func(args ...string) (string, error), prefix string) bool {
 	if err != nil {
 		return false
 	}
+	mark, _, _ = strings.Cut(mark, "/") // how many replicas there are
 	info, err := ask("INFO", "replication")
 	return err == nil && Field(info, "master_replid") == mark && Field(info, "role") == "master"
 }

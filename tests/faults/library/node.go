@@ -23,7 +23,7 @@ const Via = "?via="
 func OpenNode(url string) (node.Node, error) {
 	scheme, _, _ := strings.Cut(url, "://")
 	switch scheme {
-	case "valkey", "redis":
+	case "valkey", "redis", "valkey-cluster":
 		return valkeynode.Open(url)
 	case "file":
 		return filenode.Open(url)
