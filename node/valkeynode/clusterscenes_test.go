@@ -333,7 +333,7 @@ func TestClusterWithTLS(t *testing.T) {
 }
 
 // A holder that cannot be asked keeps its name for its time to live, though the heir of the slot
-// has never heard of it. (Without the rule that a member is never new, the heir granted it at once.)
+// has never heard of it. Without the rule that a member is never new, the heir granted it at once.
 func TestEmptyHeirGrantsNothingThatIsHeld(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		c := slottedCluster(t, kind, false, managedMaxTTL, "cluster-require-full-coverage no")

@@ -130,8 +130,8 @@ func (s *scene) pair() (owner, replica *testserver.Server) {
 	return owner, replica
 }
 
-// settle waits until a fault has done what it does: a planned failover goes on by itself, and a
-// member that continues learns that it was replaced. The same owner has been there for a while then.
+// settle waits until a fault has done what it does. A planned failover goes on by itself, and a
+// member that continues learns that it was replaced. The slot has rested for a while then.
 func (s *scene) settle() {
 	s.t.Helper()
 	var last *testserver.Server
