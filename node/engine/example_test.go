@@ -26,5 +26,5 @@ func ExampleForm_Parse() {
 	fmt.Println(err)
 	// Output:
 	// [10.0.0.1:6379] locks.example.com false
-	// fenlock: invalid argument: the node's URL valkey://10.0.0.1:6379: there is no parameter "tls": known are name, passwordfile, ca, cert, key, servername, db
+	// fenlock: invalid argument: the node's URL valkey://10.0.0.1:6379: there is no parameter "tls": known are name, passwordfile, ca, cert, key, servername, db, witness, sentineluser, sentinelpasswordfile
 }
