@@ -91,13 +91,7 @@ func newClient(s *Server, secrets *resp.Secrets, life context.Context, way *rout
 		if way == nil {
 			return connect(address)
 		}
-		for range way.candidates() {
-			conn, err = connect(way.next())
-			if err == nil || ctx.Err() != nil {
-				break
-			}
-		}
-		return conn, err
+		return way.dial(ctx, connect)
 	}
 	client, err := valkey.NewClient(pipelined(opt))
 	opened.Store(true)

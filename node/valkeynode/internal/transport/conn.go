@@ -24,8 +24,10 @@ type Conn struct {
 	dials  atomic.Uint64
 	newest atomic.Pointer[watched] // or nil
 
-	sentinels bool   // they are asked where the server is
-	route     *route // to a member of a cluster; else nil
+	sentinels bool    // they are asked where the server is
+	route     *route  // to a member of a cluster; else nil
+	server    *Server // of Open
+	secrets   *resp.Secrets
 
 	*engine.Lifetime
 }
@@ -36,7 +38,7 @@ var _ resp.Link = (*Conn)(nil)
 // that it makes are added to secrets.
 func Open(s *Server, secrets *resp.Secrets) (*Conn, error) {
 	c := Over(nil)
-	c.sentinels = s.sentinels != nil
+	c.sentinels, c.server, c.secrets = s.sentinels != nil, s, secrets
 	if s.Tag != "" {
 		c.route = &route{seeds: s.Option.InitAddress}
 	}
@@ -124,15 +126,20 @@ func (c *Conn) Pooled() bool { return false }
 // Identify implements resp.Link.
 func (c *Conn) Identify(ctx context.Context, and resp.Command,
 	accept func(info string, other resp.Reply, dial uint64) error) error {
-	for again := mostRedirects; ; again-- {
+	if err := c.route.rests(time.Now()); err != nil {
+		return err
+	}
+	var said error   // by the servers of this look, which is more than that they were left
+	noticed := false // that a connection was cut: the library says so once
+	for again := mostRedirects; ; {
 		if !c.route.leads() {
 			c.cut()
 		}
 		lost := c.lost()
-		before := c.dials.Load()
+		before, rounds := c.dials.Load(), c.route.fruitless()
 		replies, err := c.DoMulti(ctx, resp.Command{"INFO"}, and)
 		if err != nil {
-			return err
+			return c.route.inVain(said, err, time.Now())
 		}
 		info, err := replies[0].ToString()
 		if err == nil && c.route != nil {
@@ -140,11 +147,16 @@ func (c *Conn) Identify(ctx context.Context, and resp.Command,
 				err = replies[1].Err()
 			}
 		}
-		if err != nil && again > 0 && c.redirected(ctx, err) {
+		said = graver(said, err)
+		if err != nil && again > 0 && c.redirected(ctx, err, rounds) {
+			_, refused := resp.IsError(err)
+			if noticed = !refused && !noticed && c.dials.Load() == before; !noticed {
+				again--
+			}
 			continue
 		}
 		if err != nil {
-			return err
+			return c.route.inVain(said, err, time.Now())
 		}
 		if c.sentinels && strings.Contains(info, "\nrole:slave\r\n") {
 			c.cut() // the next connection may lead to the new primary
@@ -171,9 +183,9 @@ func (c *Conn) Identify(ctx context.Context, and resp.Command,
 const mostRedirects = 6
 
 // redirected reports whether a failure to identify the server is for want of another member of its
-// cluster, which is to be tried at once.
-func (c *Conn) redirected(ctx context.Context, err error) bool {
-	if c.route == nil || ctx.Err() != nil {
+// cluster, which is to be tried at once. It is not if a whole round of addresses has failed.
+func (c *Conn) redirected(ctx context.Context, err error, rounds uint64) bool {
+	if c.route == nil || ctx.Err() != nil || c.route.fruitless() != rounds {
 		return false
 	}
 	if _, refused := resp.IsError(err); refused {

@@ -1,11 +1,18 @@
 package transport
 
 import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
 	"net"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/engine"
 	"github.com/fenlock/fenlock/node/respnode/resp"
 )
 
@@ -23,32 +30,140 @@ type route struct {
 	target  string   // what to try next: the owner, as far as is known
 	leave   bool     // the newest connection leads to a member that does not serve the slot
 	settled bool     // the newest connection leads to the owner
+	rounds  uint64   // in which no address could be connected to
+	vain    int      // looks since one has found the owner
+	rest    time.Time
+	last    error // of the last look, until rest
 }
 
-// candidates is how many addresses there are to try.
-func (r *route) candidates() int {
+// next returns the address for the next connection, "" if all were tried in this round. An owner
+// whose connection was lost is tried once more, then all members in turn.
+func (r *route) next(tried ...string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return 1 + len(r.seeds) + len(r.known)
-}
-
-// next returns the address for the next connection. An owner whose connection was lost is tried
-// once more, then all members in turn.
-func (r *route) next() string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	switch {
-	case r.target != "":
-		r.at, r.target = r.target, ""
-	case r.settled && !r.leave:
-	default:
-		all := append(slices.Clip(r.seeds), r.known...)
-		r.at = all[r.tried%len(all)]
-		r.tried++
+	all := append(slices.Clip(r.seeds), r.known...)
+	first := r.target
+	if first == "" && r.settled && !r.leave {
+		first = r.at
 	}
-	r.leave, r.settled = false, false
-	return r.at
+	r.target, r.leave, r.settled = "", false, false
+	if first != "" && !slices.Contains(tried, first) {
+		r.at = first
+		return first
+	}
+	for range all {
+		address := all[r.tried%len(all)]
+		r.tried++
+		if !slices.Contains(tried, address) {
+			r.at = address
+			return address
+		}
+	}
+	return ""
 }
+
+// dial connects to the first address that can be connected to. If none can, an error says so that
+// waiting does not mend, if there is one.
+func (r *route) dial(ctx context.Context, connect func(address string) (net.Conn, error)) (net.Conn, error) {
+	var tried []string
+	var wrong, last error
+	for ctx.Err() == nil {
+		address := r.next(tried...)
+		if address == "" {
+			break
+		}
+		conn, err := connect(address)
+		if err == nil {
+			return conn, nil
+		}
+		tried, last = append(tried, address), err
+		var untrusted *tls.CertificateVerificationError
+		if wrong == nil && (errors.Is(err, node.ErrMisconfigured) || errors.As(err, &untrusted)) {
+			wrong = err
+		}
+	}
+	r.mu.Lock()
+	r.rounds++
+	r.mu.Unlock()
+	return nil, cmp.Or(wrong, last, ctx.Err())
+}
+
+// fruitless counts the rounds in which no address could be connected to.
+func (r *route) fruitless() uint64 {
+	if r == nil {
+		return 0
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.rounds
+}
+
+// others returns the seeds without the address that was given out last, if there are several.
+func (r *route) others() (seeds []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, address := range r.seeds {
+		if address != r.at && len(r.seeds) > 1 {
+			seeds = append(seeds, address)
+		}
+	}
+	return seeds
+}
+
+// abandon has the newest connection given up.
+func (r *route) abandon() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.target, r.leave, r.settled = "", true, false
+}
+
+// Between looks at a cluster that find no owner, no server is asked for a while.
+const (
+	shortestRest = 50 * time.Millisecond
+	longestRest  = 800 * time.Millisecond
+)
+
+// rests returns why no owner was found, until it is time to look again.
+func (r *route) rests(now time.Time) error {
+	if r == nil {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if now.Before(r.rest) {
+		return r.last
+	}
+	return nil
+}
+
+// inVain ends a look that has found no owner. It returns what the servers said, or else how it
+// failed.
+func (r *route) inVain(said, err error, now time.Time) error {
+	if r == nil || errors.Is(err, engine.ErrClosed) {
+		return err
+	}
+	if said != nil && !errors.Is(err, node.ErrMisconfigured) {
+		err = said
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.rest, r.last = now.Add(min(shortestRest<<min(r.vain, 10), longestRest)), err
+	r.vain++
+	return err
+}
+
+// graver returns what says more of a slot that was not found: that it is not served, or else the
+// last word of a server.
+func graver(said, err error) error {
+	reply, refused := resp.IsError(err)
+	if before, _ := resp.IsError(said); !refused ||
+		isDown(before) && strings.HasPrefix(reply.Error(), "MOVED") {
+		return said
+	}
+	return err
+}
+
+func isDown(reply resp.Error) bool { return strings.HasPrefix(reply.Error(), "CLUSTERDOWN") }
 
 // settle tells that the newest connection leads to the owner.
 func (r *route) settle() {
@@ -58,6 +173,7 @@ func (r *route) settle() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.settled = !r.leave
+	r.vain, r.rest, r.last = 0, time.Time{}, nil
 }
 
 // leads reports whether the newest connection may lead to the owner.

@@ -1,8 +1,13 @@
 package transport
 
 import (
+	"errors"
+	"net"
+	"slices"
 	"testing"
+	"time"
 
+	"github.com/fenlock/fenlock/node/engine"
 	"github.com/fenlock/fenlock/node/respnode/resp"
 )
 
@@ -70,5 +75,67 @@ func TestRedirections(t *testing.T) {
 		if got := redirected(c.to, "here:1"); got != c.want {
 			t.Errorf("%q: %q; want %q", c.to, got, c.want)
 		}
+	}
+}
+
+// A round tries each address once. Of its errors the first that waiting does not mend counts.
+func TestRoundOfARoute(t *testing.T) {
+	noTLS, down := engine.Misconfiguredf("no TLS"), errors.New("connection refused")
+	for _, c := range []struct {
+		name string
+		says map[string]error
+		want error
+	}{
+		{"none speaks TLS", map[string]error{"a:1": noTLS, "b:1": engine.Misconfiguredf("another"), "c:1": noTLS}, noTLS},
+		{"some are down", map[string]error{"a:1": down, "b:1": noTLS, "c:1": down}, noTLS},
+		{"all are down", map[string]error{"a:1": down, "b:1": down, "c:1": down}, down},
+	} {
+		r := &route{seeds: []string{"a:1", "b:1"}, known: []string{"c:1"}, target: "b:1"}
+		if c.name == "none speaks TLS" {
+			r.target = "a:1"
+		}
+		var tried []string
+		_, err := r.dial(t.Context(), func(address string) (net.Conn, error) {
+			tried = append(tried, address)
+			return nil, c.says[address]
+		})
+		slices.Sort(tried)
+		if err != c.want || !slices.Equal(tried, []string{"a:1", "b:1", "c:1"}) || r.fruitless() != 1 {
+			t.Errorf("%s: %v, tried %q in %d rounds", c.name, err, tried, r.fruitless())
+		}
+	}
+}
+
+// After looks in vain the route rests, longer each time, and says meanwhile what the servers said.
+func TestRestOfARoute(t *testing.T) {
+	r := &route{seeds: []string{"a:1"}}
+	down, moved := resp.Error("CLUSTERDOWN Hash slot not served"), resp.Error("MOVED 1 b:1")
+	cut := errors.New("closed")
+	if err := graver(graver(graver(nil, moved), down), moved); err != down {
+		t.Errorf("what was said is %v", err)
+	}
+	if err := graver(graver(down, cut), nil); err != down {
+		t.Errorf("after a connection was cut: %v", err)
+	}
+	now := time.Now()
+	rest := shortestRest
+	for range 6 {
+		if err := r.inVain(down, cut, now); err != down {
+			t.Errorf("it ends with %v", err)
+		}
+		if err := r.rests(now.Add(rest - 1)); err != down {
+			t.Errorf("%v after: %v", rest-1, err)
+		}
+		if err := r.rests(now.Add(rest)); err != nil {
+			t.Errorf("%v after: %v", rest, err)
+		}
+		rest = min(2*rest, longestRest)
+	}
+	r.settle()
+	if err := r.rests(now); err != nil {
+		t.Errorf("the owner was found: %v", err)
+	}
+	if wrong := engine.Misconfiguredf("no TLS"); r.inVain(moved, wrong, now) != wrong {
+		t.Error("what waiting does not mend is hidden by a redirection")
 	}
 }
