@@ -5,22 +5,16 @@ import (
 
 	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/admit"
-	"github.com/fenlock/fenlock/node/respnode/internal/admission"
 )
 
 // Join implements node.Rejoiner.
 func (n *Node) Join(g node.Group) error {
-	var earlier []*admission.Voting
 	for _, other := range g.Nodes {
-		o, ok := other.Engine().(*Node)
-		if o == n {
+		if first, ok := other.Engine().(*Node); ok {
+			n.voting.Beside(first.voting)
 			break
 		}
-		if ok {
-			earlier = append(earlier, o.voting)
-		}
 	}
-	n.voting.Beside(earlier)
 	return n.voting.Join(g)
 }
 

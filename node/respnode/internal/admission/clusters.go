@@ -2,6 +2,7 @@ package admission
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 
@@ -10,44 +11,87 @@ import (
 	"github.com/fenlock/fenlock/node/respnode/resp"
 )
 
-// members are those of the cluster of a node, by which it is known again, whatever the hash tag.
-// Those of a server on its own are nil.
-type members struct {
-	node     string   // whose they are, for people
-	ids      []string // in order
-	compared sync.Map // with these *members of other nodes
+// seeded is a link to a cluster, by a URL that may name several of its members.
+type seeded interface {
+	// AskSeeds asks each server that the URL names, on a connection of its own, except the one that
+	// the link leads to. It returns the replies by address, of those that answer.
+	AskSeeds(ctx context.Context, command resp.Command) map[string]resp.Reply
+	// Leave says that the connection of this number leads to no server of the node.
+	Leave(dial uint64)
 }
 
-// readMembers asks a server for the members of its cluster, if the keys are a cluster's.
-func readMembers(ctx context.Context, link resp.Link, keys *command.Keys, node string) (*members, error) {
-	if !keys.Clustered() {
-		return nil, nil
-	}
-	all, err := command.ParseMembers(link.Do(ctx, command.Members()))
-	m := &members{node: node}
+// members are the IDs of those of a node's cluster, in order. The cluster is known again by them,
+// whatever the hash tag. Those of a server on its own are nil.
+type members []string
+
+// readMembers reads a server's reply to the question for the members of its cluster. It also
+// returns whether any of them has slots.
+func readMembers(reply resp.Reply, err error) (m members, serves bool, _ error) {
+	all, err := command.ParseMembers(reply, err)
 	for _, of := range all {
-		m.ids = append(m.ids, of.ID)
+		m = append(m, of.ID)
+		serves = serves || of.Slots
 	}
-	slices.Sort(m.ids)
-	return m, err
+	slices.Sort(m)
+	return m, serves, err
 }
 
-// apart refuses a node in the cluster of another node of its group: what stops that cluster would
-// take two votes.
-func (m *members) apart(from *members) error {
-	if m == nil || from == nil {
-		return nil
-	}
-	if _, compared := m.compared.Load(from); compared {
-		return nil
-	}
-	if slices.ContainsFunc(from.ids, func(id string) bool {
-		_, found := slices.BinarySearch(m.ids, id)
+// meets reports whether two clusters have a member in common.
+func (m members) meets(other members) bool {
+	return slices.ContainsFunc(other, func(id string) bool {
+		_, found := slices.BinarySearch(m, id)
 		return found
-	}) {
-		return engine.Misconfiguredf("this is the same cluster as the node %s: a cluster has one vote, whatever the hash tags",
-			from.node)
+	})
+}
+
+// recognize has a server say of which cluster it is, and refuses another cluster than before. With
+// none before it compares the seeds, since another client may begin with another of them. A seed
+// in a cluster without slots is not yet anyone's node.
+func recognize(ctx context.Context, link resp.Link, dial uint64, before members) (members, error) {
+	m, _, err := readMembers(link.Do(ctx, command.Members()))
+	if err != nil {
+		return nil, err
 	}
-	m.compared.Store(from, true)
+	of, several := link.(seeded)
+	switch {
+	case before != nil && !before.meets(m):
+		if several {
+			of.Leave(dial)
+		}
+		return nil, engine.Misconfiguredf("this is another cluster than before, with none of its members: name members of one cluster only. If all members were replaced, restart this program")
+	case before == nil && several:
+		replies := of.AskSeeds(ctx, command.Members())
+		for _, address := range slices.Sorted(maps.Keys(replies)) {
+			seed, serves, err := readMembers(replies[address], nil)
+			if err == nil && serves && !seed.meets(m) {
+				return nil, engine.Misconfiguredf("the URL names members of two clusters: %s and the owner of the slot have no member in common (CLUSTER NODES)",
+					address)
+			}
+		}
+	}
+	return m, nil
+}
+
+// clusters are those of the nodes of one group: what stops a cluster would take the votes of all
+// nodes in it. They are in one place, so that of two nodes that look at once one is refused.
+type clusters struct {
+	mu sync.Mutex
+	of map[*store]members
+}
+
+// claim takes a cluster for a node, and refuses one that another node of the group has.
+func (c *clusters) claim(by *store, m members) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for other, has := range c.of {
+		if other != by && has.meets(m) {
+			return engine.Misconfiguredf("this is the same cluster as the node %s: a cluster has one vote, whatever the hash tags",
+				other.errors.Name)
+		}
+	}
+	if c.of == nil {
+		c.of = make(map[*store]members)
+	}
+	c.of[by] = m
 	return nil
 }

@@ -1,9 +1,12 @@
 package admission
 
 import (
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/admit"
 	"github.com/fenlock/fenlock/node/respnode/internal/command"
 )
@@ -42,5 +45,32 @@ func TestFactsOfAMember(t *testing.T) {
 		if facts.Untouched || !facts.Recorded || f.Durable() {
 			t.Errorf("%s: %+v", c.name, facts)
 		}
+	}
+}
+
+// A cluster is one node's of a group, whichever member tells of it. The node may find it changed.
+func TestClusterHasOneVote(t *testing.T) {
+	group := new(clusters)
+	one, two := &store{errors: command.Errors{Name: "one"}}, &store{errors: command.Errors{Name: "two"}}
+	for _, c := range []struct {
+		by   *store
+		of   members
+		says string
+	}{
+		{two, members{"a", "b"}, ""},
+		{one, members{"b", "c"}, "the node two"},
+		{one, members{"x"}, ""},
+		{two, members{"b", "c"}, ""},
+		{two, members{"c", "x"}, "the node one"},
+		{one, members{"a"}, ""}, // the first node's cluster has it no more
+	} {
+		err := group.claim(c.by, c.of)
+		if (err == nil) != (c.says == "") || err != nil &&
+			(!errors.Is(err, node.ErrMisconfigured) || !strings.Contains(err.Error(), c.says)) {
+			t.Errorf("%s claims %v: %v; want %q", c.by.errors.Name, c.of, err, c.says)
+		}
+	}
+	if len(group.of) != 2 {
+		t.Errorf("%d clusters of two nodes", len(group.of))
 	}
 }

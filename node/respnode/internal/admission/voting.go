@@ -29,7 +29,10 @@ type Voting struct {
 	server    atomic.Pointer[Server] // as it was looked at last
 	looking   task
 	lookError atomic.Pointer[error] // of the last look at the server
-	earlier   atomic.Pointer[[]*Voting]
+
+	clusters clusters                 // of the group, if this node is its first
+	group    atomic.Pointer[clusters] // of the first node of the group; nil before it is joined
+	home     members                  // of the cluster, as the last look has seen it: one at a time
 
 	patience context.Context // ended by Finish
 	finish   context.CancelFunc
@@ -43,8 +46,9 @@ func New(self node.Node, link resp.Link, keys *command.Keys, errors command.Erro
 	return v
 }
 
-// Beside tells which other nodes of the group come before this one. They may be in its cluster.
-func (v *Voting) Beside(earlier []*Voting) { v.earlier.Store(&earlier) }
+// Beside tells which node is the first of the group, perhaps this one. Some of the others may be in
+// the same cluster.
+func (v *Voting) Beside(first *Voting) { v.group.Store(&first.clusters) }
 
 // Finish has no caller wait any more for a server to be connected to or admitted. A caller that
 // does is told context.Canceled, and nothing was executed.
@@ -77,7 +81,8 @@ type Server struct {
 	stale  atomic.Bool // it has to be looked at again
 	agreed atomic.Bool // the terms were compared with the group's: not for each request
 
-	members *members // of its cluster
+	members members     // of its cluster
+	claimed atomic.Bool // the cluster is no other node's
 }
 
 // Marked reports whether a mark of admission is of what the server was when it was looked at.
@@ -139,10 +144,11 @@ func (v *Voting) look(ctx context.Context) (*Server, error) {
 				}
 				return err
 			})
-			if err == nil {
-				found.members, err = readMembers(ctx, v.store.link, v.store.keys, v.store.errors.Name)
+			if err == nil && v.store.keys.Clustered() {
+				found.members, err = recognize(ctx, v.store.link, found.dial, v.home)
 			}
 			if err == nil {
+				v.home = found.members
 				v.server.Store(found)
 			}
 			err = v.store.errors.Describe(err)
@@ -188,14 +194,16 @@ func (v *Voting) check(s *Server) error {
 		}
 		s.agreed.Store(true)
 	}
-	if earlier := v.earlier.Load(); earlier != nil && s.members != nil {
-		for _, other := range *earlier {
-			if of := other.server.Load(); of != nil {
-				if err := s.members.apart(of.members); err != nil {
-					return err
-				}
-			}
+	return v.only(s)
+}
+
+// only refuses a server that is another node of the group, or in its cluster.
+func (v *Voting) only(s *Server) error {
+	if group := v.group.Load(); group != nil && s.members != nil && !s.claimed.Load() {
+		if err := group.claim(v.store, s.members); err != nil {
+			return err
 		}
+		s.claimed.Store(true)
 	}
 	return v.Serves(s.RunID)
 }
@@ -205,7 +213,7 @@ func (v *Voting) check(s *Server) error {
 func (v *Voting) Registers(ctx context.Context) (r node.Registers, err error) {
 	s, err := v.look(ctx)
 	if err == nil {
-		err = v.Serves(s.RunID)
+		err = v.only(s)
 	}
 	if err == nil && v.Joined() {
 		s, err = v.Witnessed(ctx, s)

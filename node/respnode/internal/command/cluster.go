@@ -18,6 +18,7 @@ type Member struct {
 	Primary bool
 	Failed  bool   // the others take it for down
 	Myself  bool   // it is the one that was asked
+	Slots   bool   // it has some
 	Of      string // the ID of a replica's primary
 }
 
@@ -33,7 +34,7 @@ func ParseMembers(reply resp.Reply, err error) (all []Member, _ error) {
 			continue
 		}
 		address, _, _ := strings.Cut(words[1], "@")
-		m := Member{ID: words[0], Address: address}
+		m := Member{ID: words[0], Address: address, Slots: len(words) > 8}
 		for flag := range strings.SplitSeq(words[2], ",") {
 			switch flag {
 			case "master":

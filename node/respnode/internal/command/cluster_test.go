@@ -88,7 +88,7 @@ func TestMembers(t *testing.T) {
 	const one, two = "07c37dfeb235213a872192d90877d0cd55635b91", "17c37dfeb235213a872192d90877d0cd55635b91"
 	all, err := ParseMembers(resp.Text("txt:"+one+" 127.0.0.1:7001@17001 myself,master - 0 0 1 connected 0-16383\n"+
 		two+" 127.0.0.1:7002@17002 slave,fail "+one+" 0 0 1 connected\n"), nil)
-	want := []Member{{ID: one, Address: "127.0.0.1:7001", Primary: true, Myself: true},
+	want := []Member{{ID: one, Address: "127.0.0.1:7001", Primary: true, Myself: true, Slots: true},
 		{ID: two, Address: "127.0.0.1:7002", Failed: true, Of: one}}
 	if err != nil || !slices.Equal(all, want) {
 		t.Errorf("%+v, %v", all, err)

@@ -184,6 +184,9 @@ func (s *Server) join(u *engine.URL, tag string) error {
 	if u.Get("db") != "" {
 		return u.Invalidf("a cluster has one database: there is no parameter db")
 	}
+	if tag != "" && strings.Trim(tag, "0123456789") == "" {
+		return u.Invalidf("a cluster has one database; the path is the hash tag of all keys, such as /%s", DefaultTag)
+	}
 	s.Tag = cmp.Or(tag, DefaultTag)
 	if !isTag(s.Tag) {
 		return u.Invalidf("the path is the hash tag of all keys, such as /%s: at most 64 letters, digits, dots, hyphens and underscores",

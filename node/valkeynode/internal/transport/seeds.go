@@ -1,0 +1,83 @@
+package transport
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"time"
+
+	"github.com/fenlock/fenlock/node/respnode/resp"
+	"github.com/valkey-io/valkey-go"
+)
+
+// seedTimeout is for how long the seeds of a cluster are asked.
+const seedTimeout = time.Second
+
+// AskSeeds asks each seed of a cluster, except the server that the newest connection leads to. It
+// returns the replies by address; a seed that does not answer is left out.
+func (c *Conn) AskSeeds(ctx context.Context, command resp.Command) map[string]resp.Reply {
+	if c.route == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, seedTimeout)
+	defer cancel()
+	defer context.AfterFunc(c.Life(), cancel)()
+	type answer struct {
+		address string
+		reply   resp.Reply
+		err     error
+	}
+	seeds := c.route.others()
+	answers := make(chan answer, len(seeds))
+	for _, address := range seeds {
+		go func() {
+			reply, err := c.server.askOnce(ctx, address, c.secrets, command)
+			answers <- answer{address, reply, err}
+		}()
+	}
+	replies := make(map[string]resp.Reply)
+	for range seeds {
+		if a := <-answers; a.err == nil {
+			replies[a.address] = a.reply
+		}
+	}
+	return replies
+}
+
+// Leave says that the connection of this number leads to no server of the node.
+func (c *Conn) Leave(dial uint64) {
+	if c.route != nil && dial == c.Dial() {
+		c.route.abandon()
+	}
+}
+
+// askOnce asks one server of a cluster, on a connection of its own.
+func (s *Server) askOnce(ctx context.Context, address string, secrets *resp.Secrets,
+	command resp.Command) (resp.Reply, error) {
+	opt := s.Option
+	opt.InitAddress = []string{address}
+	if s.Credentials != nil {
+		var err error
+		if opt.Username, opt.Password, err = s.Credentials(ctx); err != nil {
+			return resp.Reply{}, err
+		}
+		secrets.Add(opt.Password)
+	}
+	opt.DialCtxFn = func(_ context.Context, address string, dialer *net.Dialer, _ *tls.Config) (net.Conn, error) {
+		conn, err := s.connect(ctx, "tcp", address, dialer)
+		if err != nil {
+			return nil, err
+		}
+		context.AfterFunc(ctx, func() { conn.Close() })
+		return conn, nil
+	}
+	client, err := valkey.NewClient(pipelined(opt))
+	if client != nil {
+		defer client.Close()
+	}
+	if err != nil {
+		return resp.Reply{}, err
+	}
+	reply := replyOf(client.Do(ctx, client.B().Arbitrary(command...).Build()))
+	return reply, reply.Err()
+}
