@@ -5,6 +5,7 @@ package command
 import (
 	"crypto/sha256"
 	"fmt"
+	"net/url"
 	"strings"
 	"unicode"
 
@@ -83,6 +84,11 @@ func (o *aclOptions) line() (string, error) {
 	}
 	prefix := o.prefix
 	if o.tag != "" {
+		n, err := valkeynode.Open("valkey-cluster://localhost/" + url.PathEscape(o.tag)) // which has the rule
+		if err != nil {
+			return "", exitf(exitUsage, "--cluster-tag: %v", err)
+		}
+		n.Close()
 		prefix = "{" + o.tag + "}" + prefix
 	}
 	rules, err := permissions(prefix)
