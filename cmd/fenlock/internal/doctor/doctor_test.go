@@ -328,3 +328,20 @@ func TestOffset(t *testing.T) {
 		t.Error("the clock of nothing is known")
 	}
 }
+
+// A cluster is never new, so that it waits whatever a client asserts of it.
+func TestNothingIsAssertedOfACluster(t *testing.T) {
+	slot := finding(node.Found("slot", node.Note, "It is a slot."))
+	for what, c := range map[string]struct {
+		group Group
+		want  bool
+	}{
+		"a server":  {group(1).at(fresh, 0).at(waits(20*time.Second), 0), true},
+		"a cluster": {group(1).at(fresh, 0).at(waits(20*time.Second), 0).at(slot, 0), false},
+	} {
+		said := text(c.group.Examine())
+		if strings.Contains(said, "--new-servers") != c.want || !strings.Contains(said, "In 20s") {
+			t.Errorf("%s: %s", what, said)
+		}
+	}
+}

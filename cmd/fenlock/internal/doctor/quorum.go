@@ -27,7 +27,8 @@ func (g Group) quorum(all []Standing, of report) {
 		case s.State == Out && !s.blocked:
 			longest = max(longest, s.Wait)
 		}
-		if e := g.Nodes[i].Examination; g.Nodes[i].Err == nil && !e.Admitted && e.MaxTTL == 0 && len(e.Members) == 0 {
+		if e := g.Nodes[i].Examination; g.Nodes[i].Err == nil && !e.Admitted && e.MaxTTL == 0 && len(e.Members) == 0 &&
+			!slices.ContainsFunc(e.Findings, func(f node.Finding) bool { return f.Check == "slot" }) { // a cluster is never new
 			fresh++
 		}
 	}

@@ -89,8 +89,12 @@ func (v *Voting) Witnessed(ctx context.Context, s *Server) (*Server, error) {
 		case Missing:
 			s.stale.Store(true)
 			v.store.link.Renew(s.dial)
-			return nil, fmt.Errorf("the server has %d of the %d replicas that may be promoted in its place, so that nothing that it promises would count: fenlock doctor says what to do (docs/valkey.md, “Replicas”)",
-				s.seen.InStep, v.witness.Needs(s.seen))
+			migrated := ""
+			if v.store.keys.Clustered() {
+				migrated = "; the cluster may have moved one (cluster-allow-replica-migration has to be no)"
+			}
+			return nil, fmt.Errorf("the server has %d of the %d replicas that may be promoted in its place, so that nothing that it promises would count%s: fenlock doctor says what to do (docs/valkey.md, “Replicas”)",
+				s.seen.InStep, v.witness.Needs(s.seen), migrated)
 		}
 		_, err := command.ParseWitness(v.store.link.Do(ctx, v.store.keys.Witness(s.replID, s.mark, s.seen.InStep)))
 		s.stale.Store(true)

@@ -30,6 +30,7 @@ var settings = []string{
 	"appendonly", "appendfsync", "no-appendfsync-on-rewrite", "aof-load-truncated", "save", "maxmemory",
 	"maxmemory-policy", "maxclients",
 	"timeout", "client-output-buffer-limit", "repl-backlog-ttl", "min-replicas-to-write",
+	"cluster-allow-replica-migration",
 }
 
 // Look asks for what a client that only looks may ask, and writes nothing. The rest is

@@ -28,7 +28,7 @@ func (s Server) Examination() node.Examination {
 	// Of a server that holds no locks nothing else matters.
 	if e.Findings = s.unfit(); e.Role == "primary" {
 		e.Findings = slices.Concat(e.Findings, s.permissions(), s.memory(), s.disk(), s.crash(), s.replicas(), s.witness(),
-			s.connections())
+			s.migration(), s.connections())
 		if s.Close != nil {
 			e.Findings = slices.Concat(e.Findings, s.account(), s.registers(), s.entries())
 		}

@@ -87,6 +87,8 @@ func TestFindings(t *testing.T) {
 			reach(Reached{Witness: admission.NoReplica}), "witness=off"},
 		{"witness", node.Warning, both(one, func(m *made) { m.registers[0] = "4567def/2" },
 			reach(Reached{Witness: 1})), both(one, reach(Reached{Witness: 1})), "Any 1 of 2 replicas"},
+		{"witness", node.Warning, both(one, func(m *made) { m.registers[0] = "4567def" }),
+			both(one, func(m *made) { m.registers[0] = "4567def/1" }), "Take any lock there"},
 		{"min-replicas", node.Warning, set("min-replicas-to-write", "1"), info(), "min-replicas-to-write 0"},
 		{"idle-timeout", node.Warning, set("timeout", "2"), set("timeout", "60"), "CONFIG SET timeout"},
 		{"buffer-limit", node.Warning, set("client-output-buffer-limit", "normal 0 0 0 slave 0 0 0 pubsub 0 65536 60"),

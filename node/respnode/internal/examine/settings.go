@@ -107,7 +107,7 @@ func (s Server) disk() (found []node.Finding) {
 // crash says what is lost when the server ends.
 func (s Server) crash() (found []node.Finding) {
 	if s.InCluster {
-		return append(found, node.Found("crash", node.Note,
+		return append(found, node.Found("slot", node.Note,
 			"The node is a slot of a cluster. When another member gets it, or the member that has it is restarted, the node stays out for MaxTTL; that is safe, and the locks that are held are lost."))
 	}
 	if s.Fragile() {
@@ -166,8 +166,12 @@ func (s Server) witness() (found []node.Finding) {
 	switch need := w.Needs(seen); {
 	case w.Judge(seen) == admission.Missing:
 		found = append(found, node.Found("witness", node.Error,
-			"The server has %d of the %d replicas that must have what it promises, so that no lock can be taken there: one that is missing may have been promoted.", seen.InStep, need).
+			"The server has %d of the %d replicas that must have what it promises, so that no lock can be taken there: one that is missing may have been promoted%s.", seen.InStep, need, s.migrated()).
 			Do("Bring the replica back. If it is gone for good, and was not promoted: HSET %s admitted %s on this server.", s.Key, mark))
+	case w.Judge(seen) == admission.Unrecorded:
+		found = append(found, node.Found("witness", node.Warning,
+			"The server has %d replicas, of which %d are recorded. If another one is promoted now, an old primary that goes on grants what the new primary grants.", seen.InStep, seen.Recorded).
+			Do("Take any lock there, which records the number: fenlock run some-name -- true."))
 	case w == admission.NoReplica && most > 0:
 		found = append(found, node.Found("witness", node.Warning,
 			"The server has replicas (%d), and this client does not wait for them (witness=off): after a failover, an old primary that goes on grants what the new primary grants.", most).
@@ -176,6 +180,33 @@ func (s Server) witness() (found []node.Finding) {
 		found = append(found, node.Found("witness", node.Warning,
 			"Any %d of %d replicas must have what the server promises (witness): after a failover to another one, an old primary that goes on with the rest grants what the new primary grants.", need, most).
 			Do("Leave the URL's parameter witness out, unless locks shall go on without a replica."))
+	}
+	return found
+}
+
+// migrated says where the replica of a member of a cluster may be.
+func (s Server) migrated() string {
+	if value, _ := s.setting(migration); s.InCluster && value != "no" {
+		return ", or the cluster has given it to another primary (" + migration + ")"
+	}
+	return ""
+}
+
+const migration = "cluster-allow-replica-migration"
+
+// migration finds a cluster that may take a replica away.
+func (s Server) migration() (found []node.Finding) {
+	value, known := s.setting(migration)
+	switch {
+	case !s.InCluster || !s.NeedsWait() || value == "no":
+	case known:
+		found = append(found, node.Found("replica-migration", node.Warning,
+			"The cluster may give a replica of this server to another primary (%s %.20s). Then no lock can be taken here, as after the loss of a replica.", migration, value).
+			Do("CONFIG SET %s no on each member, and write it into their configurations too.", migration))
+	case !s.Fragile():
+		found = append(found, node.Found("replica-migration", node.Note,
+			"The cluster may give a replica of this server to another primary, unless %s is no. This user may not ask (CONFIG).", migration).
+			Do("Allow the user +config|get, or look at the setting on each member."))
 	}
 	return found
 }
