@@ -18,8 +18,8 @@ const MaxReaders = 256
 // longest share. Some of them are reservations, for readers that were notified.
 type readers struct {
 	// epoch is the number that was promised to a reader last, since there have been any: those who
-	// come get the same. 0: none was. Reservations keep none. One that is made while the node is out
-	// would bring the number of before its loss into what the node promises after it.
+	// come get the same. 0: none was. Reservations keep none. One that is made while the node is
+	// out would bring the number of before its loss into what the node promises after it.
 	epoch fence.Token
 	all   []reader // by holder
 }
