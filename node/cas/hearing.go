@@ -4,7 +4,9 @@ import (
 	"context"
 	"time"
 
+	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/engine"
+	"github.com/fenlock/fenlock/node/rule"
 )
 
 // overlap is by how much notices may be late: they carry a time from before their record was
@@ -47,6 +49,15 @@ func (h *Hearing) Heard(stripe int, notices []byte) {
 		if clientOf(n.text) == h.listener.Client {
 			h.listener.Tell(n.text)
 		}
+	}
+}
+
+// Tell passes on one notice, or "" if some may have been missed, for a store that hears each notice
+// once. Such a store calls neither Heard nor Looked.
+func (h *Hearing) Tell(notice string) {
+	if n, is := node.ParseNotice(notice); notice == "" ||
+		is && clientOf(notice) == h.listener.Client && rule.CheckPlace(node.Place{Waiter: n.Waiter}) == nil {
+		h.listener.Tell(notice)
 	}
 }
 

@@ -23,6 +23,13 @@ type Config struct {
 	// MaxRecord is how many bytes of leases, waiters and notices a record may have: what fits into
 	// a request to the store, less 64. 0 is 4 MiB.
 	MaxRecord int
+	// Behind says that Load may return an old record. So a refusal is a write as well, as if it
+	// were a grant.
+	Behind bool
+	// Exact says that Save compares all that Load looks at, the mark of admission too. The clock is
+	// the record's then, and goes on as this process's does after a Save. So what this process has
+	// saved last serves for promises too.
+	Exact bool
 }
 
 // Node is what a node does whose store is a Store. It is for a node's type to embed, and implements
@@ -162,12 +169,18 @@ func (n *Node) serve(ctx context.Context, r node.Request) (node.Answer, error) {
 // errAdmitted is of an operation that did nothing but have the store admitted.
 var errAdmitted = errors.New("the store was admitted meanwhile")
 
-// atOnce carries out a release on what this process has saved last, with one Save. What is no grant
-// on that may be old, and is not done. Where others wait the record is looked at, since the name
-// may be given to them.
+// atOnce carries out a request on what this process has saved last, with one Save. It is for a
+// release and, if Save compares all that a promise needs, for whatever is granted. What is no grant
+// on that may be old, and is not done. Where others wait the record is looked at at a release,
+// since the name may be given to them.
 func (n *Node) atOnce(ctx context.Context, stripe int, r node.Request) (a node.Answer, done bool, err error) {
 	m, ok := n.recent.take(stripe)
-	if !ok || r.Op != node.Release || n.now()-m.at >= recentLife || len(m.Queues) > 0 {
+	switch {
+	case !ok || n.now()-m.at >= recentLife:
+		return a, false, nil
+	case r.Op == node.Release && len(m.Queues) > 0:
+		return a, false, nil
+	case r.Op != node.Release && (!n.config.Exact || n.recent.avoided(stripe) || n.permits(m.Loaded, r) != nil):
 		return a, false, nil
 	}
 	a, err = n.save(ctx, stripe, r, m, m.Clock+max(n.now()-m.at, 0), true)
@@ -176,6 +189,8 @@ func (n *Node) atOnce(ctx context.Context, stripe int, r node.Request) (a node.A
 		return a, true, nil
 	case err != nil && !errors.Is(err, node.ErrNotSent):
 		return a, true, err // it may have been executed
+	case err != nil:
+		n.recent.wrong(stripe)
 	}
 	return a, false, nil
 }
@@ -230,11 +245,14 @@ func (n *Node) permits(l Loaded, r node.Request) error {
 	if err := n.admission.Check(l.Terms); err != nil {
 		return err
 	}
+	if err := n.admission.Serves(l.Server); err != nil {
+		return err
+	}
 	if longest := l.Terms.MaxTTL; (r.Op == node.Acquire || r.Op == node.Extend) && longest > 0 && r.TTL > longest {
 		return engine.Misconfiguredf("the group's longest lease is %v, and a longer one, of %v, was asked for", longest,
 			r.TTL)
 	}
-	return n.admission.Serves(l.Server)
+	return nil
 }
 
 // save decides on a record at now, and writes what came out. With only, what is no grant is not
@@ -252,18 +270,26 @@ func (n *Node) save(ctx context.Context, stripe int, r node.Request, m remembere
 		}
 	}
 	d, err := m.decide(stripe, r, now, reachable)
+	if d.answer.Status == node.Held && m.Closer != nil && !only {
+		if m.Record, err = m.Closer(ctx); err == nil {
+			d, err = m.decide(stripe, r, now, reachable)
+		}
+	}
 	if err = errors.Join(err, failed); err != nil {
 		return node.Answer{}, node.NotSent(err)
 	}
 	// A write that is still on its way fails once another one was carried out.
 	d.write = d.write || r.Op == node.Release && n.recent.doubted(stripe)
+	d.write = d.write || n.config.Behind && m.Votes
 	if only && d.answer.Status != node.Granted || !d.write {
 		return d.answer, nil
 	}
 	if err := d.after.fits(n.config.MaxRecord); err != nil {
 		return node.Answer{}, node.NotSent(err)
 	}
-	saved, err := n.store.Save(ctx, stripe, d.after, m.Loaded)
+	over := m.Loaded
+	over.Clock = now
+	saved, err := n.store.Save(ctx, stripe, d.after, over)
 	switch {
 	case err == nil:
 	case errors.Is(err, ErrConflict), errors.Is(err, ErrAgain):
@@ -274,7 +300,12 @@ func (n *Node) save(ctx context.Context, stripe int, r node.Request, m remembere
 		}
 		return node.Answer{}, err
 	}
-	saved.Clock, saved.Fresh = m.Clock, nil
+	saved.Fresh = nil
+	if saved.Clock > 0 {
+		m.at = n.now()
+	} else {
+		saved.Clock = m.Clock
+	}
 	n.recent.saved(stripe, remembered{saved, m.at})
 	return d.answer, nil
 }

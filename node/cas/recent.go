@@ -12,6 +12,7 @@ type recent struct {
 	mu      sync.Mutex
 	records map[int]remembered
 	doubts  map[int]bool // stripes with a write that may still be on its way
+	avoid   map[int]int  // for how many operations a stripe is read, since others are at it
 }
 
 // remembered is a record, and when the store's clock was read for it.
@@ -63,4 +64,29 @@ func (r *recent) doubted(stripe int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.doubts[stripe]
+}
+
+// distrust is for how many operations a stripe is read after what was remembered was wrong.
+// Such a write costs as much as one that succeeds.
+const distrust = 8
+
+// wrong notes that another client has changed a stripe.
+func (r *recent) wrong(stripe int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.avoid == nil || len(r.avoid) >= mostRecent {
+		r.avoid = make(map[int]int)
+	}
+	r.avoid[stripe] = distrust
+}
+
+// avoided reports whether a stripe is to be read.
+func (r *recent) avoided(stripe int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	left := r.avoid[stripe]
+	if left > 0 {
+		r.avoid[stripe]--
+	}
+	return left > 0
 }

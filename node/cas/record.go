@@ -33,6 +33,10 @@ type Record struct {
 	// Fresh are the notices that came with the operation that has made this record, for a store
 	// that tells clients in the same step. They are not encoded apart.
 	Fresh []string
+	// Touched and TouchedBy are the name and the holder that the operation has leased it to, "" for
+	// none. The lease may look as before. They are not encoded.
+	Touched   string
+	TouchedBy node.Holder
 }
 
 // ErrDamaged matches the error of a record that no fenlock has written.
@@ -113,6 +117,28 @@ func (r Record) store(stripe int) (s rule.Store, err error) {
 		s.Queues, err = decodeQueues(r.Queues)
 	}
 	return s, err
+}
+
+// Each calls change for each lease, in the order of the names, and makes the lease what that
+// returns. A zero Lease goes. An error says that the record cannot be read.
+func (r *Record) Each(change func(name string, l rule.Lease) rule.Lease) error {
+	leases, err := decodeLeases(r.Leases)
+	if err != nil {
+		return err
+	}
+	changed := false
+	for _, name := range slices.Sorted(maps.Keys(leases)) {
+		l := change(name, leases[name])
+		if changed = changed || l != leases[name]; l == (rule.Lease{}) {
+			delete(leases, name)
+		} else {
+			leases[name] = l
+		}
+	}
+	if changed {
+		r.Leases = encodeLeases(leases)
+	}
+	return nil
 }
 
 // same reports whether two records of a stripe say the same.

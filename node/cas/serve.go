@@ -35,7 +35,10 @@ func (l Loaded) decide(stripe int, r node.Request, now time.Duration, reachable 
 	}
 	o.Commit()
 	d.after = l.Record
-	d.after.Register, d.after.Fresh = store.Registers[stripe], nil
+	d.after.Register, d.after.Fresh, d.after.TouchedBy = store.Registers[stripe], nil, ""
+	if d.answer.Status == node.Granted && (r.Op == node.Acquire || r.Op == node.Extend) {
+		d.after.Touched, d.after.TouchedBy = r.Name, r.Holder
+	}
 	d.after.Leases, d.after.Queues = encodeLeases(store.Leases), encodeQueues(store.Queues)
 	if d.write = d.answer.Status == node.Granted || len(notify) > 0 || !d.after.same(l.Record); !d.write {
 		return d, nil

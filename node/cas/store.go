@@ -18,12 +18,12 @@ type Store interface {
 	// ErrConflict or ErrAgain says that it is worth it.
 	Load(ctx context.Context, stripe int) (Loaded, error)
 
-	// Save writes a record if the store's is still the one that was loaded or saved. It returns
-	// what it is now, for the next Save. A Save over an earlier version fails, whatever has been
-	// written to the record, deleted or put back since. Versions never return, not even in another
-	// store at the same address. With an error that matches ErrConflict, ErrAgain or
-	// node.ErrNotSent nothing was done, and never will be. Any other one is unknown. It sends the
-	// write once.
+	// Save writes a record if the store's is still the one that was loaded or saved. It was decided
+	// on when the clock showed over.Clock. Save returns what it is now, for the next Save. A Save
+	// over an earlier version fails, whatever has been written to the record, deleted or put back
+	// since. Versions never return, not even in another store at the same address. With an error
+	// that matches ErrConflict, ErrAgain or node.ErrNotSent nothing was done, and never will be.
+	// Any other one is unknown. It sends the write once.
 	Save(ctx context.Context, stripe int, r Record, over Loaded) (Loaded, error)
 
 	// List calls yield for the records of the store, until it returns false. It reads a bounded
@@ -39,7 +39,7 @@ type Store interface {
 // Loaded is a record as a store has it.
 type Loaded struct {
 	// Clock is what the store's clock shows, read after Load was called and before all else. From
-	// Save it counts for nothing.
+	// Save it is what the clock showed at the write, at most, 0 if that is not known.
 	Clock time.Duration
 	Record
 	Server string      // as in node.Registers
@@ -52,6 +52,9 @@ type Loaded struct {
 	Unfit error
 	// State is the adapter's own: the version that Save compares, for example.
 	State any
+	// Closer, unless nil, is called if an acquire would be refused. It returns the record without
+	// the leases that have ended, where to know that takes a request of its own.
+	Closer func(ctx context.Context) (Record, error)
 	// Close, unless nil, is called once for what Load has returned, when no Save over it will
 	// follow, or after that: for a connection.
 	Close func()
