@@ -16,51 +16,9 @@ import (
 	"github.com/fenlock/fenlock/node/zknode/internal/wire"
 )
 
-// vote is what an admitted ensemble votes with. The mark of admission has the random name of its
-// memory in its path. Each multi that promises something checks that the mark is there.
-type vote struct{ memory, server string }
-
 // errNotAdmitted is the error for an ensemble whose mark of admission has gone: look again. It is
 // taken for a lost connection.
 var errNotAdmitted error = &session.LostError{Cause: errors.New("the node is not admitted any more")}
-
-// admitted returns the memory that the ensemble votes with, or why it does not.
-func (n *Node) admitted(ctx context.Context, link *session.Link) (memory string, why node.Absence, err error) {
-	for range mostTries {
-		v := n.vote.Load()
-		switch {
-		case v == nil:
-			if why, err = n.admit(ctx); err != nil || why != (node.Absence{}) {
-				return "", why, err
-			}
-		case n.known.checked.Load() == link:
-			return v.memory, why, n.admission.Serves(v.server)
-		default:
-			if err := n.checkOnce(ctx, link, v.memory); err != nil {
-				return "", why, err
-			}
-		}
-	}
-	return "", node.Absence{Cause: node.Changed}, nil
-}
-
-// admit looks at the ensemble, and has it admitted if this client may.
-func (n *Node) admit(ctx context.Context) (node.Absence, error) {
-	if n.admission.Joined() {
-		return n.admission.Admit(ctx)
-	}
-	f, err := n.facts(ctx, false)
-	if err != nil {
-		return node.Absence{}, err
-	}
-	switch v := admit.Decide(f, admit.Client{Terms: f.Terms, Nodes: 1}, nil, false); v.Do {
-	case admit.Vote:
-		return node.Absence{}, nil
-	case admit.Refuse:
-		return node.Absence{}, v.Err
-	}
-	return node.Absence{Cause: node.NotJoined}, nil
-}
 
 // forget has the ensemble looked at again.
 func (n *Node) forget(memory string) {
@@ -68,9 +26,6 @@ func (n *Node) forget(memory string) {
 		n.vote.CompareAndSwap(v, nil)
 	}
 }
-
-// store is what package admit asks of the ensemble.
-type store struct{ *Node }
 
 // state is what was read, and what Note and Mark compare.
 type state struct {
@@ -80,7 +35,6 @@ type state struct {
 	found   bool
 	marks   []string // paths of marks of admission, of any memory
 	note    string   // path of the note that the memory is out; empty: there is none
-	noted   int64    // the transaction that wrote the note
 	lost    bool     // this client knows of something that is not there any more
 }
 
@@ -105,14 +59,14 @@ func (n *Node) facts(ctx context.Context, count bool) (f admit.Facts, err error)
 	if !s.found {
 		f.Memory = "new " + n.member // until the note gives it a name
 	} else if since, s.lost = n.known.seen(g.memory, g.admitted, link); g.admitted && !s.lost {
-		if f.Marked = slices.Contains(s.marks, n.paths.mark(g.memory)); f.Marked && n.admission.Check(f.Terms) == nil {
-			n.vote.Store(&vote{g.memory, g.server})
+		if f.Marked = slices.Contains(s.marks, n.paths.mark(g.memory)); f.Marked && n.Admission().Check(f.Terms) == nil {
+			n.vote.Store(&vote{g.memory, g.server, g.terms, true})
 		}
 		f.State = s
 		return f, nil
 	}
 	f.Votes = false
-	requests := []wire.Request{wire.Children{Path: n.paths.registers()}, wire.Get{Path: cmp.Or(s.note, n.paths.group())}}
+	requests := []wire.Request{wire.Children{Path: n.paths.stripes()}, wire.Get{Path: cmp.Or(s.note, n.paths.group())}}
 	if count {
 		requests = append(requests, wire.Set{Path: n.paths.clock(), Version: wire.Any})
 	}
@@ -131,7 +85,6 @@ func (n *Node) facts(ctx context.Context, count bool) (f admit.Facts, err error)
 	}
 	f.Recorded = f.Recorded || n.known.knowsUse() // even if a client says that it is new
 	note, last := replies[1], replies[len(replies)-1]
-	s.noted = note.Stat.Czxid
 	if written := lifeOf(link, note, last.Zxid); s.note != "" && !s.lost && note.Err == wire.OK && written != earlierLife {
 		f.Counted, f.Out = true, time.Since(since)
 		link.Believe() // whatever was lost: if the memory is admitted, then after that
@@ -230,7 +183,7 @@ func (s store) Note(ctx context.Context, f admit.Facts) (bool, error) {
 		link.Believe()
 		s.vote.Store(nil)
 		if was.lost {
-			s.admission.Warn("the servers have lost what they had acknowledged (a restored backup, or a crash without fsync): the node is out until all leases have ended")
+			s.Admission().Warn("the servers have lost what they had acknowledged (a restored backup, or a crash without fsync): the node is out until all leases have ended")
 		}
 	}
 	return done, err
@@ -262,8 +215,7 @@ func (n *Node) found(ctx context.Context, link *session.Link) error {
 		}
 	}
 	var denied error
-	for i, path := range append(all, n.paths.clock(), n.paths.registers(), n.paths.leases(), n.paths.queues(),
-		n.paths.clients()) {
+	for i, path := range append(all, n.paths.clock(), n.paths.stripes(), n.paths.sessions(), n.paths.clients()) {
 		create := wire.Create{Path: path, ACL: n.acl}
 		if i < len(all)-1 { // above the root
 			create.ACL = wire.ACL{{Perms: wire.All, Scheme: "world", ID: "anyone"}}
@@ -297,8 +249,7 @@ func (s store) Raise(ctx context.Context, f admit.Facts, tokens map[int]fence.To
 	return s.raise(ctx, link, was.note, tokens)
 }
 
-// Mark implements admit.Store. The mark has the transaction from which on leases count. Earlier
-// leases may be there for longer than the node was out, since some end only with a session.
+// Mark implements admit.Store. Leases of before are of another memory, and do not count.
 func (s store) Mark(ctx context.Context, f admit.Facts, own admit.Terms, empty []string) (bool, error) {
 	was := f.State.(state)
 	link, err := s.over(ctx, was)
@@ -311,11 +262,11 @@ func (s store) Mark(ctx context.Context, f admit.Facts, own admit.Terms, empty [
 	done, err := s.carry(ctx, link, wire.Multi{
 		wire.Delete{Path: was.note, Version: wire.Any},
 		wire.Set{Path: s.paths.group(), Data: g.text(), Version: was.version},
-		wire.Create{Path: s.paths.mark(g.memory), Data: markText(was.noted), ACL: s.acl},
+		wire.Create{Path: s.paths.mark(g.memory), ACL: s.acl},
 	})
 	if done {
 		s.known.seen(g.memory, true, link)
-		s.vote.Store(&vote{g.memory, g.server})
+		s.vote.Store(&vote{g.memory, g.server, g.terms, true})
 	}
 	return done, err
 }

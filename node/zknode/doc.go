@@ -1,17 +1,21 @@
 // Package zknode makes an Apache ZooKeeper ensemble (3.5 or later) a node of fenlock. One
 // ensemble is one node, however many servers it has.
 //
-// A lease is an ephemeral znode of the holder's session; a register is a znode that is never gone,
-// one for each stripe. Every operation is one multi (a transaction) that sets the register of the
-// name's stripe. It fails unless the register has the version that was read before lease and queue
-// were. So operations about a stripe happen one after the other, each on what the last has left. An
-// operation whose multi was refused has done nothing.
+// It is an adapter of package cas. All that there is about the names of a stripe is one znode: the
+// register, the leases and the queues. Every operation is one multi (a transaction) that sets it.
+// It fails unless the znode has the version that was read, and the mark of admission is there. So
+// an operation whose multi was refused has done nothing. A refusal is written too, since a server
+// may read to a client what is no more.
 //
-// No clock decides in such a transaction: a lease is there as long as its znode is. It is removed
-// when its TTL is known to be over: by its own client, which counts from the answer; by any client
-// that has seen it unchanged for as long by its own monotonic clock; and by the servers, when the
-// session of its client has ended, whose timeout is longer than the TTL. docs/zookeeper.md has the
-// argument.
+// No server's clock decides. A stripe has a clock in its znode, which a write moves on by as long
+// as its client has seen the znode unchanged. It is never faster than time, and stands still while
+// no client looks. So a client may remove a lease as well that it has seen unchanged for its TTL.
+// It may also remove one whose session has ended, the session in which it was written: that
+// outlives the lease. A client removes what it has written itself when the TTL is over. The search
+// in model_test.go finds two holders without any of these rules, and none with all.
+//
+// A client that listens has a znode of its own, its mailbox. The multi that gives it a name writes
+// there.
 //
 // The package speaks ZooKeeper's protocol itself (internal/wire, internal/session). So a request is
 // sent once or not at all, and ends with its context. A server that sends nonsense costs a

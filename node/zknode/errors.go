@@ -1,9 +1,12 @@
 package zknode
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/cas"
+	"github.com/fenlock/fenlock/node/zknode/internal/session"
 	"github.com/fenlock/fenlock/node/zknode/internal/wire"
 )
 
@@ -11,6 +14,31 @@ import (
 func (n *Node) removed(path string) error {
 	return fmt.Errorf("%w: a person has removed %s: stop all clients, and remove %s with all that is below it",
 		node.ErrMisconfigured, path, n.root)
+}
+
+// errNothing is of an ensemble that was never used.
+var errNothing = errors.New("nothing is there yet: the node is not admitted")
+
+// lost reports whether a connection was lost while something was under way.
+func lost(err error) bool {
+	var l *session.LostError
+	return errors.As(err, &l)
+}
+
+// isUndone reports whether an error says that nothing was done, and never will be.
+func isUndone(err error) bool {
+	return errors.Is(err, node.ErrNotSent) || errors.Is(err, cas.ErrConflict)
+}
+
+// refused reports whether a code means that nothing was carried out.
+func refused(c wire.Code) bool {
+	switch c {
+	case wire.NoAuth, wire.InvalidACL, wire.AuthFailed, wire.SessionExpired, wire.SessionMoved,
+		wire.NotReadOnly, wire.LocalSession, wire.QuotaExceeded, wire.Throttled, wire.BadArguments, wire.MarshallingError,
+		wire.NotEmpty:
+		return true
+	}
+	return false
 }
 
 // describe says what can be done about what a server answers. What waiting does not mend

@@ -33,7 +33,7 @@ func (n *Node) Examine(ctx context.Context, look node.Look) (node.Examination, e
 		e.Findings = append(e.Findings,
 			node.Found("standalone", node.Note, "The ensemble is one server: no lock can be taken while it is down."))
 	}
-	return e, n.errorf("examine", err)
+	return e, n.Fail("examine", err, ctx)
 }
 
 func (n *Node) examine(ctx context.Context, look node.Look, e *node.Examination) error {
@@ -70,7 +70,7 @@ func (n *Node) examine(ctx context.Context, look node.Look, e *node.Examination)
 				"Every client that reaches the servers may change the locks: the URL has no user.").
 				Do("Give the URL a user and a password, before the first lock is taken below this root."))
 	}
-	return n.admission.Check(f.Terms)
+	return n.Admission().Check(f.Terms)
 }
 
 // server is what one server says of itself.

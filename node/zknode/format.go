@@ -6,96 +6,143 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/admit"
+	"github.com/fenlock/fenlock/node/cas"
 	"github.com/fenlock/fenlock/node/rule"
 )
 
 // format is the number of what is on the servers. A program that finds another one does
 // not use it.
-const format = 1
+const format = 2
 
 // What is in the znodes is text, a line for each field, for people who look with ZooKeeper's own
 // tools. It is written and read in one order.
 
-// lease is what the znode of a lease has.
-type lease struct {
+// paths are where things are.
+type paths struct{ root string }
+
+func (p paths) group() string             { return p.root + "/group" }
+func (p paths) clock() string             { return p.root + "/clock" }
+func (p paths) mark(memory string) string { return p.root + "/admitted-" + memory }
+func (p paths) out(memory string) string  { return p.root + "/out-" + memory }
+func (p paths) stripes() string           { return p.root + "/stripes" }
+func (p paths) stripe(stripe int) string  { return p.stripes() + "/" + cas.StripeKey(stripe) }
+func (p paths) sessions() string          { return p.root + "/sessions" }
+func (p paths) session(id string) string  { return p.sessions() + "/" + id }
+func (p paths) clients() string           { return p.root + "/clients" }
+func (p paths) client(c string) string    { return p.clients() + "/" + c }
+
+// idOf is what a session is called.
+func idOf(session int64) string { return strconv.FormatUint(uint64(session), 16) }
+
+// znode is what the znode of a stripe has, beside its record.
+type znode struct {
+	cas.Record
+	memory string        // under which the leases and queues count
+	at     time.Duration // the stripe's clock, when it was written
+	by     []writer      // of each part of a lease, in order
+
+	there   bool
+	version int32
+}
+
+// part is what one holder has of a lease: the lease, unless several share it.
+type part struct {
 	name   string
 	holder node.Holder
-	ttl    time.Duration
-	origin fence.Token
-	token  fence.Token
 }
 
-func (l lease) text() []byte {
-	return fmt.Appendf(nil, "fenlock lease %d\nname %s\nholder %s\nttl %d\norigin %d\ntoken %d\n",
-		format, strconv.Quote(l.name), strconv.Quote(string(l.holder)), l.ttl.Milliseconds(), uint64(l.origin),
-		uint64(l.token))
+// writer is who has written a part, and when: each extension makes it another one. So a client that
+// watches it sees each, whatever it does to the end.
+type writer struct {
+	session int64
+	at      time.Duration // the stripe's clock: no two writes of a stripe have the same
 }
 
-func parseLease(text []byte) (lease, error) {
-	r := lines{rest: string(text)}
-	r.header("lease")
-	l := lease{name: r.quoted("name"), holder: node.Holder(r.quoted("holder")),
-		ttl: time.Duration(r.number("ttl", maxMillis)) * time.Millisecond, origin: r.token("origin"), token: r.token("token")}
-	if l.holder == "" {
-		r.bad = true
+// written is a part with its end, by the stripe's clock.
+type written struct {
+	part
+	writer
+	ends time.Duration
+}
+
+// parts lists the parts of all leases.
+func (z znode) parts() (all []written, err error) {
+	err = z.Record.Each(func(name string, l rule.Lease) rule.Lease {
+		return l.Each(func(h node.Holder, ends time.Duration) bool {
+			w := written{part: part{name, h}, ends: ends}
+			if len(all) < len(z.by) {
+				w.writer = z.by[len(all)]
+			}
+			all = append(all, w)
+			return true
+		})
+	})
+	return all, err
+}
+
+// write sets who has written the parts of a znode that a session writes over another one. It
+// returns those that have changed.
+func (z *znode) write(over znode, session int64) (changed []written, err error) {
+	was, err := over.parts()
+	if err != nil {
+		return nil, err
 	}
-	return l, r.err("a lease")
-}
-
-// maxMillis keeps times far from the end of time.Duration.
-const maxMillis = 1 << 43
-
-// queueRecord is what the znode of a queue has. A reservation is in it, and not in a lease's. It
-// promises nothing, and has to outlive the session of the client that made it.
-type queueRecord struct {
-	name     string
-	renewed  time.Duration // on the servers' clock
-	reserved string        // the waiter that was notified; empty: none
-	until    time.Duration // the reservation
-	waiters  rule.Waiters
-}
-
-func (q queueRecord) text() []byte {
-	b := fmt.Appendf(nil, "fenlock queue %d\nname %s\nrenewed %d\nreserved %s\nuntil %d\n",
-		format, strconv.Quote(q.name), q.renewed.Milliseconds(), strconv.Quote(q.reserved), q.until.Milliseconds())
-	for _, w := range q.waiters {
-		b = fmt.Appendf(b, "%d %s\n", w.Stamp, strconv.Quote(w.Waiter))
+	before := make(map[part]written)
+	for _, w := range was {
+		before[w.part] = w
 	}
-	return b
-}
-
-func parseQueue(text []byte) (queueRecord, error) {
-	r := lines{rest: string(text)}
-	r.header("queue")
-	q := queueRecord{name: r.quoted("name"), renewed: time.Duration(r.number("renewed", maxMillis)) * time.Millisecond,
-		reserved: r.quoted("reserved"), until: time.Duration(r.number("until", maxMillis)) * time.Millisecond}
-	for !r.bad && r.rest != "" {
-		stamp, quoted, _ := strings.Cut(r.line(), " ")
-		n, err := strconv.ParseInt(stamp, 10, 64)
-		waiter, bad := strconv.Unquote(quoted)
-		p := node.Place{Waiter: waiter, Stamp: n}
-		if err != nil || bad != nil || waiter == "" || rule.CheckPlace(p) != nil || len(q.waiters) > rule.MaxQueue {
-			r.bad = true
-			break
+	all, err := z.parts()
+	for _, w := range all {
+		old, is := before[w.part]
+		if w.writer = old.writer; !is || old.ends != w.ends || w.part == (part{z.Touched, z.TouchedBy}) {
+			w.writer = writer{session, z.at}
+			changed = append(changed, w)
 		}
-		q.waiters = append(q.waiters, p)
+		z.by = append(z.by, w.writer)
 	}
-	return q, r.err("a queue")
+	return changed, err
 }
 
-// registerText is what the znode of a register has.
-func registerText(t fence.Token) []byte { return []byte(t.String()) }
-
-func parseRegister(text []byte) (fence.Token, error) {
-	n, err := strconv.ParseUint(string(text), 10, 64)
-	if err != nil || n > uint64(fence.MaxToken) {
-		return 0, fmt.Errorf("a register has %.40q, which is no token: it was changed by another program", text)
+func (z znode) text() []byte {
+	b := fmt.Appendf(nil, "fenlock stripe %d\nmemory %s\nat %d\nparts %d\n", format, strconv.Quote(z.memory),
+		z.at.Microseconds(), len(z.by))
+	for _, w := range z.by {
+		b = fmt.Appendf(b, "by %s %d\n", idOf(w.session), w.at.Microseconds())
 	}
-	return fence.Token(n), nil
+	return append(b, z.Record.Bytes()...)
 }
+
+func parseStripe(text []byte) (z znode, err error) {
+	r := lines{rest: string(text)}
+	r.header("stripe")
+	z.memory, z.at = r.quoted("memory"), r.micros("at")
+	for n := r.number("parts", 1<<20); n > 0 && !r.bad; n-- {
+		id, at, _ := strings.Cut(r.field("by"), " ")
+		session, bad := strconv.ParseUint(id, 16, 64)
+		micros, worse := strconv.ParseUint(at, 10, 64)
+		r.bad = r.bad || bad != nil || worse != nil || micros > maxMicros
+		z.by = append(z.by, writer{int64(session), time.Duration(micros) * time.Microsecond})
+	}
+	if err := r.err("a stripe"); err != nil {
+		return z, err
+	}
+	if z.Record, err = cas.ParseRecord([]byte(r.rest)); err != nil {
+		return z, err
+	}
+	parts, err := z.parts()
+	if r.bad = len(parts) != len(z.by); err == nil {
+		err = r.err("a stripe")
+	}
+	return z, err
+}
+
+// Times are kept far from the end of time.Duration.
+const (
+	maxMillis = 1 << 43
+	maxMicros = 1000 * maxMillis
+)
 
 // groupRecord is what the ensemble knows of the group that uses it.
 type groupRecord struct {
@@ -123,11 +170,7 @@ func parseGroup(text []byte) (groupRecord, error) {
 		strings.Trim(g.memory, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") != "" {
 		r.bad = true
 	}
-	err := r.err("the group's record")
-	if err != nil && !node.Permanent(err) {
-		err = fmt.Errorf("%w: %w", node.ErrMisconfigured, err)
-	}
-	return g, err
+	return g, r.err("the group's record")
 }
 
 // lines takes a text apart.
@@ -148,8 +191,8 @@ func (r *lines) line() string {
 
 func (r *lines) header(kind string) {
 	version := r.field("fenlock " + kind)
-	if n, err := strconv.Atoi(version); err == nil && n > format && r.why == nil {
-		r.bad, r.why = true, fmt.Errorf("it has the format %d, and this program knows formats up to %d: upgrade it", n,
+	if n, err := strconv.Atoi(version); err == nil && n != format && r.why == nil {
+		r.bad, r.why = true, fmt.Errorf("it has the format %d, and this program knows format %d: use one version of fenlock", n,
 			format)
 	} else if err != nil || n != format {
 		r.bad = true
@@ -180,8 +223,8 @@ func (r *lines) number(name string, most uint64) uint64 {
 	return n
 }
 
-func (r *lines) token(name string) fence.Token {
-	return fence.Token(r.number(name, uint64(fence.MaxToken)))
+func (r *lines) micros(name string) time.Duration {
+	return time.Duration(r.number(name, maxMicros)) * time.Microsecond
 }
 
 // err says that what was read is not fenlock's. It does not repeat it: there may be the
@@ -191,7 +234,8 @@ func (r *lines) err(what string) error {
 	case r.why != nil:
 		return fmt.Errorf("%w: the znode of %s cannot be read: %w", node.ErrMisconfigured, what, r.why)
 	case r.bad:
-		return fmt.Errorf("the znode of %s is not as fenlock writes it: another program has changed it", what)
+		return fmt.Errorf("%w: the znode of %s is not as fenlock writes it: another program has changed it",
+			node.ErrMisconfigured, what)
 	}
 	return nil
 }

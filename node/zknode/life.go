@@ -62,17 +62,3 @@ func noteText(link *session.Link) []byte {
 	}
 	return fmt.Appendf(nil, "session %x\n", link.ID)
 }
-
-// markText is what a mark has: the transaction that noted that the memory is out. There was no mark
-// from then on, so that leases which count were changed by a later one.
-func markText(noted int64) []byte { return fmt.Appendf(nil, "noted %x\n", noted) }
-
-// countsFrom returns the transaction from which on leases count, by the mark. In a copy of the
-// znodes, on other servers, transactions have other numbers.
-func countsFrom(mark wire.Reply) int64 {
-	var noted int64
-	if _, err := fmt.Sscanf(string(mark.Data), "noted %x", &noted); err != nil {
-		return 0
-	}
-	return min(noted, mark.Stat.Czxid)
-}

@@ -40,20 +40,3 @@ func TestLifeOfANote(t *testing.T) {
 		}
 	}
 }
-
-// From which transaction on leases count, by a mark that is as it was made, and by others.
-func TestLeasesCountFrom(t *testing.T) {
-	for _, c := range []struct {
-		text  string
-		czxid int64
-		want  int64
-	}{
-		{string(markText(0x5_0000_0007)), 0x5_0000_0009, 0x5_0000_0007},
-		{string(markText(0x5_0000_0007)), 12, 12}, // copied to other servers
-		{"", 12, 0}, {"noted x", 12, 0}, {"noted fffffffffffffffffff", 12, 0},
-	} {
-		if got := countsFrom(wire.Reply{Data: []byte(c.text), Stat: wire.Stat{Czxid: c.czxid}}); got != c.want {
-			t.Errorf("%+v: %x", c, got)
-		}
-	}
-}

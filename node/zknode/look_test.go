@@ -19,7 +19,7 @@ type hearing struct {
 }
 
 func (h hearing) Write(b []byte) (int, error) {
-	if bytes.Contains(b, []byte("/registers/")) {
+	if bytes.Contains(b, []byte("/stripes/")) {
 		h.asked.Store(true)
 	}
 	return h.Conn.Write(b)

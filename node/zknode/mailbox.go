@@ -1,7 +1,6 @@
 package zknode
 
 import (
-	"bytes"
 	"fmt"
 	"strconv"
 	"strings"
@@ -24,49 +23,42 @@ type mailbox struct {
 
 type letter struct {
 	number uint64
-	waiter string // what follows the client's colon, without a label
-	// left is what the notification has left on the servers, if the waiter was the last in
-	// the queue: then it need not read that. It is not believed, but tried (memories).
-	left string
+	notice string // as node.Notice has it, without a label
 }
 
 // readMailbox reads a mailbox. Lines that make no sense are for no waiter.
 func readMailbox(client string, reply wire.Reply) *mailbox {
 	m := &mailbox{client: client, version: reply.Stat.Version}
-	for line := range bytes.Lines(reply.Data) {
-		number, rest, ok := strings.Cut(strings.TrimSuffix(string(line), "\n"), " ")
-		waiter, left, _ := strings.Cut(rest, " ")
+	for line := range strings.Lines(string(reply.Data)) {
+		number, notice, ok := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
 		n, err := strconv.ParseUint(number, 10, 64)
 		if ok && err == nil && len(m.mail) < 2*mostMail {
-			m.mail = append(m.mail, letter{n, waiter, left})
+			m.mail = append(m.mail, letter{n, notice})
 		}
 	}
 	return m
 }
 
 // tell is the operation that notifies a waiter. The mailbox is what it will be then.
-func (m *mailbox) tell(p paths, waiter, left string) wire.Request {
-	_, rest, _ := strings.Cut(waiter, ":")
-	number, _, _ := strings.Cut(rest, ":")
+func (m *mailbox) tell(p paths, notice string) wire.Request {
 	next := uint64(1)
 	if len(m.mail) > 0 {
 		next = m.mail[len(m.mail)-1].number + 1
 	}
-	for i := range m.mail {
-		m.mail[i].left = "" // of use to the newest only
-	}
-	m.mail = append(m.mail, letter{next, number, left})
+	m.mail = append(m.mail, letter{next, notice})
 	m.mail = m.mail[max(0, len(m.mail)-mostMail):]
 	var text []byte
 	for _, l := range m.mail {
-		text = fmt.Appendf(text, "%d %s", l.number, l.waiter)
-		if l.left != "" {
-			text = append(append(text, ' '), l.left...)
-		}
-		text = append(text, '\n')
+		text = fmt.Appendf(text, "%d %s\n", l.number, l.notice)
 	}
 	m.version++
 	return wire.Set{Path: p.client(m.client), Data: text, Version: m.version - 1}
+}
+
+// clientOf returns the client of a notice.
+func clientOf(notice string) string {
+	client, _, _ := strings.Cut(notice, ":")
+	return client
 }
 
 // mailboxes remembers the mailboxes that this client has written into last, so that it need
@@ -85,6 +77,13 @@ func (m *mailboxes) take(client string) *mailbox {
 	one := m.all[client]
 	delete(m.all, client)
 	return one
+}
+
+// has reports whether the mailbox of a client is known.
+func (m *mailboxes) has(client string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.all[client] != nil
 }
 
 // put remembers a mailbox that was written into.

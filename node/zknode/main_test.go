@@ -11,6 +11,8 @@ import (
 
 	"github.com/fenlock/fenlock/internal/testserver"
 	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/rule"
+	"github.com/fenlock/fenlock/node/zknode/internal/wire"
 	"github.com/fenlock/fenlock/nodetest"
 )
 
@@ -88,34 +90,65 @@ func TestConformance(t *testing.T) {
 		url := freshURL()
 		n, other := open(t, url), open(t, url)
 		for _, one := range []*Node{n, other} {
-			if _, err := one.Do(t.Context(), node.Request{Op: node.Release, Name: "x"}); err != nil {
-				t.Fatal(err)
+			if why, err := one.Admission().Admit(t.Context()); err != nil || why != (node.Absence{}) {
+				t.Fatal(why, err)
 			}
 		}
 		// A lease whose TTL is over is removed by its client, by one request.
 		wait := func(d time.Duration) {
-			time.Sleep(d)
+			time.Sleep(d + 20*time.Millisecond) // the clock of a stripe is behind
 			for _, one := range []*Node{n, other} {
-				one.kept.settle()
+				one.settle()
 			}
 		}
 		return nodetest.Harness{Node: n, Other: other, Wait: wait}
 	})
 }
 
-// settle waits until all leases are removed whose time is over.
-func (k *keeper) settle() {
+// settle waits until all leases are removed that this client has written, and whose time is over.
+func (n *Node) settle() {
 	for range 2000 {
-		k.mu.Lock()
 		due := false
-		for _, l := range k.leases {
-			due = due || l.under == 0 && !time.Now().Before(l.ends)
+		n.seen.mu.Lock()
+		for _, one := range n.seen.all {
+			for p, seen := range one.parts {
+				due = due || one.own[p].at == seen.at && seen.over(now()+20*time.Millisecond+rule.Drift(seen.left))
+			}
 		}
-		due = due && !k.closed
-		k.mu.Unlock()
+		n.seen.mu.Unlock()
 		if !due {
 			return
 		}
 		time.Sleep(time.Millisecond)
 	}
 }
+
+// looked is what the servers have of a name.
+type looked struct {
+	written
+	there bool // the lease
+	znode znode
+}
+
+// look reads what the servers have of a name, without deciding.
+func (n *Node) look(ctx context.Context, name string) (l looked, err error) {
+	link, err := n.session.Link(ctx)
+	if err != nil {
+		return l, err
+	}
+	replies, err := link.Do(ctx, wire.Sync{Path: n.root}, wire.Get{Path: n.paths.stripe(node.Stripe(name))})
+	if err != nil {
+		return l, err
+	}
+	l.znode, err = n.read(replies[1])
+	all, _ := l.znode.parts()
+	for _, w := range all {
+		if w.name == name {
+			l.written, l.there = w, true
+		}
+	}
+	return l, err
+}
+
+// stop has nothing looked after any more, as in a process that is stopped.
+func (n *Node) stop() { n.seen.close() }

@@ -3,13 +3,11 @@ package zknode
 import (
 	"context"
 	"net"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/fenlock/fenlock/node"
-	"github.com/fenlock/fenlock/node/admit"
-	"github.com/fenlock/fenlock/node/engine"
+	"github.com/fenlock/fenlock/node/cas"
 	"github.com/fenlock/fenlock/node/zknode/internal/session"
 	"github.com/fenlock/fenlock/node/zknode/internal/wire"
 )
@@ -18,6 +16,7 @@ import (
 // node.Examiner and node.Finisher, and is safe for concurrent use. Make one with Open; the zero
 // Node is not usable.
 type Node struct {
+	cas.Queued
 	location
 	dial    func(ctx context.Context, address string) (net.Conn, error)
 	dials   bool // by the caller's function
@@ -25,20 +24,11 @@ type Node struct {
 	paths   paths
 	acl     wire.ACL
 
-	turns     engine.Turns
-	clock     storeClock
 	seen      sightings
-	kept      keeper
-	memories  memories
 	mailboxes mailboxes
-	admission *admit.Admission
 	vote      atomic.Pointer[vote] // nil: look
 	known     known
-
-	life *engine.Lifetime
-
-	mu        sync.Mutex
-	listeners []*listener
+	announced atomic.Int64 // the session that has a znode
 }
 
 var (
@@ -89,12 +79,15 @@ func Open(rawURL string, with ...Option) (*Node, error) {
 	for _, set := range with {
 		set(n)
 	}
-	n.life = engine.NewLifetime()
 	n.session = session.New(n.config(n.sessionTimeout, nil))
-	n.kept.init(n)
-	n.admission = admit.New(n, store{n}, admit.Pause)
+	n.Queued = cas.NewQueued(n, store{n}, cas.Config{Kind: "zookeeper", Name: n.name, MaxRecord: maxRecord,
+		Behind: true, Exact: true})
 	return n, nil
 }
+
+// maxRecord bounds what a znode has, in bytes. Servers refuse a request of more than a megabyte, by
+// default (jute.maxbuffer).
+const maxRecord = 512 << 10
 
 func dialTCP(ctx context.Context, address string) (net.Conn, error) {
 	var d net.Dialer
@@ -115,21 +108,15 @@ const sessionSlack = session.Silence + 2*time.Second
 // sessionTimeout is what a session asks for: enough for the longest lease of the group.
 func (n *Node) sessionTimeout() time.Duration {
 	longest := time.Minute
-	if own := n.admission.Terms(); own.MaxTTL > 0 {
+	if own := n.Admission().Terms(); own.MaxTTL > 0 {
 		longest = own.MaxTTL
 	}
 	return longest + sessionSlack
 }
 
-// String returns the URL without user and password.
-func (n *Node) String() string { return n.name }
-
 // Member returns what all clients of the node's group call it: the servers, sorted, and the
 // root.
 func (n *Node) Member() string { return n.member }
-
-// Engine returns n.
-func (n *Node) Engine() any { return n }
 
 // Location implements node.Located: the URL without user and password or,
 // where the caller dials, n.
@@ -146,7 +133,7 @@ type place struct{ name, member string }
 // Finish implements node.Finisher: nothing waits any more for a connection, or an admission.
 func (n *Node) Finish() {
 	n.session.Finish()
-	n.admission.Finish()
+	n.Queued.Finish()
 }
 
 // Close ends the connections. Operations under way fail, with an unknown outcome, and no
@@ -154,21 +141,27 @@ func (n *Node) Finish() {
 // stay for their TTL at least: the session is then left to end by itself. A second Close
 // does nothing.
 func (n *Node) Close() error {
-	if !n.life.End() {
-		return nil
-	}
-	n.mu.Lock()
-	listeners := n.listeners
-	n.mu.Unlock()
-	n.admission.Close()
-	finish := n.kept.close()
-	for _, l := range listeners {
-		l.close()
-	}
-	n.session.Close(finish)
-	n.life.Wait()
+	n.Queued.Close()
+	n.session.Close(!n.seen.close())
 	return nil
 }
 
-// errorf names the node in an error.
-func (n *Node) errorf(op string, err error) error { return engine.Named("zookeeper "+n.name, op, err) }
+// Inspect implements node.Admin, by what the leader had committed.
+func (n *Node) Inspect(ctx context.Context, name string) (node.Lease, error) {
+	n.sync(ctx)
+	return n.Queued.Inspect(ctx, name)
+}
+
+// Waiting implements node.Admin, by what the leader had committed.
+func (n *Node) Waiting(ctx context.Context, name string, limit int) (first []node.Waiter, all int, err error) {
+	n.sync(ctx)
+	return n.Queued.Waiting(ctx, name, limit)
+}
+
+// sync has what this client reads be as new as what the leader has. A failure shows in the read
+// that follows.
+func (n *Node) sync(ctx context.Context) {
+	if link, err := n.session.Link(ctx); err == nil {
+		link.Do(ctx, wire.Sync{Path: n.root})
+	}
+}

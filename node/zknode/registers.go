@@ -3,31 +3,19 @@ package zknode
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/node"
-	"github.com/fenlock/fenlock/node/admit"
 	"github.com/fenlock/fenlock/node/zknode/internal/session"
 	"github.com/fenlock/fenlock/node/zknode/internal/wire"
 )
 
-// Join implements node.Rejoiner.
-func (n *Node) Join(g node.Group) error { return n.errorf("join", n.admission.Join(g)) }
-
-// Admission returns what has the ensemble admitted, for the other nodes of its group.
-func (n *Node) Admission() *admit.Admission { return n.admission }
-
-// Registers implements node.Rejoiner.
-func (n *Node) Registers(ctx context.Context) (node.Registers, error) {
-	r, err := n.readRegisters(ctx)
-	return r, n.errorf("registers", err)
-}
-
-func (n *Node) readRegisters(ctx context.Context) (r node.Registers, err error) {
-	f, err := n.admission.Noted(ctx)
+// Registers implements cas.Store. They are of a memory whose loss was noted.
+func (s store) Registers(ctx context.Context) (r node.Registers, err error) {
+	n := s.Node
+	f, err := n.Admission().Noted(ctx)
 	if err != nil {
 		return r, err
 	}
@@ -40,7 +28,7 @@ func (n *Node) readRegisters(ctx context.Context) (r node.Registers, err error) 
 		if err := n.checkMemory(ctx, link, f.Memory); err != nil {
 			return r, err
 		}
-		if f, err = n.admission.Noted(ctx); err != nil {
+		if f, err = n.Admission().Noted(ctx); err != nil {
 			return r, err
 		}
 	}
@@ -49,15 +37,9 @@ func (n *Node) readRegisters(ctx context.Context) (r node.Registers, err error) 
 	if r.Server == "" {
 		r.Server = f.Memory // nothing is recorded, and this client is in no group
 	}
-	all, err := n.registersOf(ctx, link)
-	if err != nil {
+	err = n.stripes(ctx, link, func(stripe int, z znode) bool { r.Tokens[stripe] = z.Register; return true })
+	if err != nil || !r.Admitted {
 		return r, err
-	}
-	for stripe, one := range all {
-		r.Tokens[stripe] = one.token
-	}
-	if !r.Admitted {
-		return r, nil
 	}
 	// The registers are worth what the mark says: they may have been lost while they were read.
 	replies, err := link.Do(ctx, wire.Get{Path: n.paths.mark(r.Memory)})
@@ -67,53 +49,24 @@ func (n *Node) readRegisters(ctx context.Context) (r node.Registers, err error) 
 	return r, err
 }
 
-// registersAtOnce is how many registers are read or written at once.
-const registersAtOnce = 256
+// raiseAtOnce is how many registers are raised at once: a request is a megabyte at most, and a
+// znode can have leases.
+const raiseAtOnce = 16
 
-// foundRegister is a register that was read.
-type foundRegister struct {
-	token   fence.Token
-	version int32
-}
+// renewAt is the version from which on a stripe's znode is replaced by another, in the same
+// multi. Versions have 32 bits, and one of them, -1, means any.
+const renewAt = 1 << 30
 
-// registersOf reads all registers.
-func (n *Node) registersOf(ctx context.Context, link *session.Link) (map[int]foundRegister, error) {
-	replies, err := link.Do(ctx, wire.Children{Path: n.paths.registers()})
-	if err != nil {
-		return nil, err
+// set writes the znode of a stripe over what was read: if it is as it was, or this fails.
+func set(path string, over znode, text []byte, acl wire.ACL) []wire.Request {
+	create := wire.Create{Path: path, Data: text, ACL: acl}
+	switch {
+	case !over.there:
+		return []wire.Request{create}
+	case over.version >= renewAt || over.version < 0:
+		return []wire.Request{wire.Delete{Path: path, Version: over.version}, create}
 	}
-	if replies[0].Err != wire.OK && replies[0].Err != wire.NoNode {
-		return nil, n.describe(replies[0].Err)
-	}
-	all := make(map[int]foundRegister)
-	for some := range slices.Chunk(replies[0].Children, registersAtOnce) {
-		var requests []wire.Request
-		for _, part := range some {
-			requests = append(requests, wire.Get{Path: n.paths.registers() + "/" + part})
-		}
-		replies, err := link.Do(ctx, requests...)
-		if err != nil {
-			return nil, err
-		}
-		for i, reply := range replies {
-			stripe := stripeOf(some[i])
-			if reply.Err == wire.NoNode {
-				continue // was replaced just now, by a larger one
-			}
-			if reply.Err != wire.OK {
-				return nil, n.describe(reply.Err)
-			}
-			token, err := parseRegister(reply.Data)
-			if stripe < 0 || stripe >= node.Stripes {
-				err = errors.New("its name is not that of a stripe")
-			}
-			if err != nil {
-				return nil, fmt.Errorf("%s/%.40s is no register of fenlock's: %w", n.paths.registers(), some[i], err)
-			}
-			all[stripe] = foundRegister{token, reply.Stat.Version}
-		}
-	}
-	return all, nil
+	return []wire.Request{wire.Set{Path: path, Data: text, Version: over.version}}
 }
 
 // raise makes the registers at least those of tokens, as long as the znode guard is there. The
@@ -123,19 +76,22 @@ func (n *Node) raise(ctx context.Context, link *session.Link, guard string, toke
 		if len(tokens) == 0 {
 			return nil
 		}
-		own, err := n.registersOf(ctx, link)
-		if err != nil {
+		own := make(map[int]znode)
+		if err := n.stripes(ctx, link, func(stripe int, z znode) bool { own[stripe] = z; return true }); err != nil {
 			return err
 		}
 		larger := slices.DeleteFunc(slices.Sorted(maps.Keys(tokens)),
-			func(stripe int) bool { return tokens[stripe] <= own[stripe].token })
+			func(stripe int) bool { return tokens[stripe] <= own[stripe].Register })
 		alone := true // no other client was at it
-		for some := range slices.Chunk(larger, registersAtOnce) {
+		for some := range slices.Chunk(larger, raiseAtOnce) {
 			multi := wire.Multi{wire.Check{Path: guard, Version: wire.Any}}
 			for _, stripe := range some {
-				have, there := own[stripe]
-				v := view{registerThere: there, version: have.version}
-				multi = append(multi, setRegister(n.paths.register(stripe), &v, registerText(tokens[stripe]), n.acl)...)
+				z, there := own[stripe]
+				if !there {
+					z, _ = n.read(wire.Reply{Err: wire.NoNode})
+				}
+				z.Register = tokens[stripe]
+				multi = append(multi, set(n.paths.stripe(stripe), own[stripe], z.text(), n.acl)...)
 			}
 			replies, err := link.Do(ctx, multi)
 			if err != nil {
@@ -147,7 +103,7 @@ func (n *Node) raise(ctx context.Context, link *session.Link, guard string, toke
 			case reply.Err == wire.NoNode && reply.Failed == 0:
 				return nil // not what it was: the next step says so
 			case reply.Err == wire.NoNode && creates:
-				return n.removed(n.paths.registers())
+				return n.removed(n.paths.stripes())
 			case reply.Err == wire.BadVersion || reply.Err == wire.NodeExists || reply.Err == wire.NoNode:
 				alone = false
 			case reply.Err != wire.OK:

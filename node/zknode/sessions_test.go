@@ -41,7 +41,7 @@ func TestCutOffAfterTheGrant(t *testing.T) {
 		if lived > ttl {
 			return
 		}
-		if err == nil && !l.leaseThere {
+		if err == nil && !l.there {
 			t.Fatalf("a lease of %v has lived for %v", ttl, lived)
 		}
 		time.Sleep(20 * time.Millisecond)

@@ -98,20 +98,6 @@ func (n *Node) lose(memory string) {
 	n.forget(memory)
 }
 
-// checkOnce has one of all operations compare, and the others wait for it: each would ask for
-// all registers.
-func (n *Node) checkOnce(ctx context.Context, link *session.Link, memory string) error {
-	leave, err := n.known.checking.Take(ctx, 0)
-	if err != nil {
-		return err
-	}
-	defer leave()
-	if n.known.checked.Load() == link {
-		return nil
-	}
-	return n.checkMemory(ctx, link, memory)
-}
-
 // checkMemory compares what the servers have, over a new connection, with what this client knows
 // that they had. If a number in a register, or of a transaction, went back, the servers have lost
 // what they had acknowledged.
@@ -129,10 +115,10 @@ func (n *Node) checkMemory(ctx context.Context, link *session.Link, memory strin
 		}
 	}
 	seen := n.known.promised()
-	for some := range slices.Chunk(slices.Collect(maps.Keys(seen)), registersAtOnce) {
+	for some := range slices.Chunk(slices.Collect(maps.Keys(seen)), listAtOnce) {
 		requests := []wire.Request{wire.Sync{Path: n.root}}
 		for _, stripe := range some {
-			requests = append(requests, wire.Get{Path: n.paths.register(stripe)})
+			requests = append(requests, wire.Get{Path: n.paths.stripe(stripe)})
 		}
 		replies, err := link.Do(ctx, requests...)
 		if err != nil {
@@ -141,9 +127,11 @@ func (n *Node) checkMemory(ctx context.Context, link *session.Link, memory strin
 		for i, stripe := range some {
 			reply, register := replies[1+i], fence.Token(0)
 			if reply.Err == wire.OK {
-				if register, err = parseRegister(reply.Data); err != nil {
+				z, err := n.read(reply)
+				if err != nil {
 					return err
 				}
+				register = z.Register
 			} else if reply.Err != wire.NoNode {
 				return n.describe(reply.Err)
 			}

@@ -7,14 +7,13 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/admit"
-	"github.com/fenlock/fenlock/node/rule"
 	"github.com/fenlock/fenlock/node/zknode/internal/wire"
 )
 
@@ -63,43 +62,17 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// Names are any bytes; a part of a path is not.
-func FuzzEncode(f *testing.F) {
-	f.Add("a/b", "a%2Fb")
-	f.Add(strings.Repeat("x", 300), strings.Repeat("x", 301))
-	f.Add(strings.Repeat("\x00", 300), strings.Repeat("\x00", 67)+"...")
-	f.Add("", "%")
-	f.Fuzz(func(t *testing.T, a, b string) {
-		x, y := encode(a), encode(b)
-		if (x == y) != (a == b) {
-			t.Errorf("%q and %q become %q and %q", a, b, x, y)
-		}
-		if x == "" || len(x) > longest ||
-			strings.ContainsFunc(x, func(c rune) bool { return c <= ' ' || c > '~' || c == '/' }) || strings.Trim(x, ".") == "" {
-			t.Errorf("%q becomes %q", a, x)
-		}
-		if strings.HasPrefix(a, b) && !mayBegin(x, b) {
-			t.Errorf("%q begins with %q, which %q does not show", a, b, x)
-		}
-	})
-}
-
 // What is written is read as it was, and nothing else ends the program.
 func FuzzRecords(f *testing.F) {
-	f.Add("name\n", "holder\x00\xff", uint32(5), uint64(7), []byte("fenlock lease 1\nname \"a\"\n"))
-	f.Add("", "x", uint32(5), uint64(7),
-		[]byte("fenlock queue 1\nname \"a\"\nrenewed 1\nreserved \"\"\nuntil 1\n1 \"x\"\n"))
+	f.Add("name\n", "holder\x00\xff", uint32(5), uint64(7), []byte("fenlock stripe 2\nmemory \"a\"\nat 5\nparts 1\n"))
+	f.Add("", "x", uint32(5), uint64(7), []byte("fenlock stripe 2\nmemory \"a\"\nat 5\nparts 0\nfenlock record 1\n"))
 	f.Add("", "x", uint32(5), uint64(7), []byte("fenlock group 2\n"))
 	f.Fuzz(func(t *testing.T, name, holder string, ms uint32, n uint64, other []byte) {
-		l := lease{name: name, holder: node.Holder("h" + holder), ttl: time.Duration(ms) * time.Millisecond}
-		if got, err := parseLease(l.text()); err != nil || got != l {
-			t.Errorf("%+v becomes %+v, %v", l, got, err)
-		}
-		q := queueRecord{name: name, renewed: time.Duration(ms) * time.Millisecond, reserved: holder,
-			waiters: rule.Waiters{{Waiter: strings.Repeat("a", 32) + ":1", Stamp: int64(n >> 11)}}}
-		if got, err := parseQueue(q.text()); err != nil || got.name != q.name || got.reserved != q.reserved ||
-			!slices.Equal(got.waiters, q.waiters) {
-			t.Errorf("%+v becomes %+v, %v", q, got, err)
+		z := znode{memory: name, at: time.Duration(ms) * time.Millisecond}
+		z.Register = fence.Token(n >> 12)
+		if got, err := parseStripe(z.text()); err != nil || got.memory != z.memory || got.at != z.at ||
+			got.Register != z.Register {
+			t.Errorf("%+v becomes %+v, %v", z, got, err)
 		}
 		g := groupRecord{server: "s" + name, memory: "ABC",
 			terms:    admit.Terms{MaxTTL: time.Duration(ms) * time.Millisecond, Members: holder},
@@ -108,28 +81,27 @@ func FuzzRecords(f *testing.F) {
 			got.admitted != g.admitted {
 			t.Errorf("%+v becomes %+v, %v", g, got, err)
 		}
-		parseLease(other)
-		parseQueue(other)
+		if z, err := parseStripe(other); err == nil {
+			z.parts()
+		}
 		parseGroup(other)
-		parseRegister(other)
 		readMailbox("c", wire.Reply{Data: other})
-		new(memories).told(string(other), nil)
 	})
 }
 
-// A newer format is not taken for nonsense.
-func TestNewerFormat(t *testing.T) {
-	for _, text := range []string{"fenlock group 2\nsomething else\n", "fenlock lease 9\n", "fenlock queue 3\n"} {
-		var err error
-		switch {
-		case strings.Contains(text, "group"):
-			_, err = parseGroup([]byte(text))
-		case strings.Contains(text, "lease"):
-			_, err = parseLease([]byte(text))
-		default:
-			_, err = parseQueue([]byte(text))
-		}
-		if !errors.Is(err, node.ErrMisconfigured) || !strings.Contains(err.Error(), "upgrade") {
+// Another format is not taken for nonsense.
+func TestAnotherFormat(t *testing.T) {
+	for text, parse := range map[string]func([]byte) error{
+		"fenlock group 3\nsomething else\n": func(b []byte) error { _, err := parseGroup(b); return err },
+		"fenlock group 1\nsomething else\n": func(b []byte) error { _, err := parseGroup(b); return err },
+		"fenlock stripe 9\n":                func(b []byte) error { _, err := parseStripe(b); return err },
+		"fenlock stripe 2\nmemory \"A\"\nat 1\nparts 0\nfenlock record 9\n": func(b []byte) error {
+			_, err := parseStripe(b)
+			return err
+		},
+	} {
+		if err := parse([]byte(text)); !errors.Is(err, node.ErrMisconfigured) ||
+			!strings.Contains(err.Error(), "use one version of fenlock") {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
@@ -140,12 +112,12 @@ func TestNewerFormat(t *testing.T) {
 func TestVersionsEnd(t *testing.T) {
 	for version, renewed := range map[int32]bool{0: false, renewAt - 1: false, renewAt: true, -1: true, -5: true,
 		1<<31 - 1: true} {
-		ops := setRegister("/x", &view{registerThere: true, version: version}, []byte("7"), nil)
+		ops := set("/x", znode{there: true, version: version}, []byte("7"), nil)
 		if (len(ops) == 2) != renewed {
 			t.Errorf("at version %d: %+v", version, ops)
 		}
 	}
-	if ops := setRegister("/x", &view{}, nil, nil); len(ops) != 1 {
+	if ops := set("/x", znode{}, nil, nil); len(ops) != 1 {
 		t.Error(ops)
 	}
 }
@@ -227,18 +199,4 @@ func FuzzReplies(f *testing.F) {
 		wire.ReadEvent(body)
 		wire.ReadConnected(body)
 	})
-}
-
-// A lease of the same holder in another session is not this client's to end.
-func TestKeeperKnowsItsSession(t *testing.T) {
-	k := keeper{leases: map[leaseKey]*keptLease{
-		{"a", "me"}: {session: 1, ends: time.Now()},
-		{"b", "me"}: {session: 1, ends: time.Now().Add(time.Hour)},
-		{"c", "me"}: {session: 1, ends: time.Now(), under: 1}, // an extension is under way
-	}}
-	for name, over := range map[string]bool{"a": true, "b": false, "c": false, "d": false} {
-		if k.over(name, "me", 1) != over || k.over(name, "me", 2) || k.over(name, "other", 1) {
-			t.Errorf("%s: %v, in another session %v", name, k.over(name, "me", 1), k.over(name, "me", 2))
-		}
-	}
 }

@@ -1,0 +1,393 @@
+package zknode
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/admit"
+	"github.com/fenlock/fenlock/node/cas"
+	"github.com/fenlock/fenlock/node/clock"
+	"github.com/fenlock/fenlock/node/engine"
+	"github.com/fenlock/fenlock/node/rule"
+	"github.com/fenlock/fenlock/node/zknode/internal/session"
+	"github.com/fenlock/fenlock/node/zknode/internal/wire"
+)
+
+// store is what package cas asks of the ensemble.
+type store struct{ *Node }
+
+// under is what a Save compares: the znode of a stripe as it was read or written over a link.
+type under struct {
+	znode
+	link   *session.Link
+	memory string // that votes
+}
+
+// Load implements cas.Store. What fails is begun again, unless a person has to mend it.
+func (s store) Load(ctx context.Context, stripe int) (cas.Loaded, error) {
+	l, err := s.load(ctx, stripe)
+	if lost(err) {
+		err = cas.Again(err)
+	}
+	return l, err
+}
+
+func (s store) load(ctx context.Context, stripe int) (cas.Loaded, error) {
+	link, err := s.session.Link(ctx)
+	if err != nil {
+		return cas.Loaded{}, err
+	}
+	v, err := s.voting(ctx, link)
+	if err != nil {
+		return cas.Loaded{}, err
+	}
+	// What is promised meanwhile is none of what is read: operators look while others are at work.
+	promised := s.known.least(v.memory, stripe)
+	replies, err := link.Do(ctx, wire.Get{Path: s.paths.mark(v.memory)}, wire.Get{Path: s.paths.stripe(stripe)})
+	if err != nil {
+		return cas.Loaded{}, err
+	}
+	z, err := s.read(replies[1])
+	if err != nil {
+		return cas.Loaded{}, err
+	}
+	switch mark := replies[0].Err; {
+	case !v.votes || z.memory != v.memory:
+		z.Record, z.by, z.memory = cas.Record{Register: z.Register}, nil, v.memory // no lease outlives an admission
+	case mark == wire.NoNode:
+		s.forget(v.memory)
+		return cas.Loaded{}, cas.ErrConflict
+	case mark != wire.OK:
+		return cas.Loaded{}, s.describe(mark)
+	}
+	if v.votes && z.Register < promised {
+		s.lose(v.memory)
+		return cas.Loaded{}, cas.ErrConflict
+	}
+	l := cas.Loaded{Record: z.Record, Server: v.server, Terms: v.terms, Votes: v.votes}
+	clock, over, ask := s.seen.load(stripe, z)
+	l.Clock, l.State = clock, under{znode: z, link: link, memory: v.memory}
+	err = drop(&l.Record, over)
+	if r := l.Record; v.votes && len(ask) > 0 {
+		l.Closer = func(ctx context.Context) (cas.Record, error) {
+			err := s.gone(ctx, link, ask, over)
+			if lost(err) {
+				err = cas.Again(err)
+			}
+			err = errors.Join(err, drop(&r, over))
+			return r, err
+		}
+	}
+	return l, err
+}
+
+// drop removes the parts of leases that are over.
+func drop(r *cas.Record, over map[part]bool) error {
+	return r.Each(func(name string, l rule.Lease) rule.Lease {
+		return l.Each(func(h node.Holder, _ time.Duration) bool { return !over[part{name, h}] })
+	})
+}
+
+// gone asks which sessions have ended: the leases that were written in them are over. One that has
+// never comes back, and its znode was there before the lease.
+func (s store) gone(ctx context.Context, link *session.Link, ask map[part]string, over map[part]bool) error {
+	var parts []part
+	var requests []wire.Request
+	for p, id := range ask {
+		parts, requests = append(parts, p), append(requests, wire.Get{Path: s.paths.session(id)})
+	}
+	if len(parts) == 0 {
+		return nil
+	}
+	replies, err := link.Do(ctx, requests...)
+	for i, reply := range replies {
+		if reply.Err != wire.OK && reply.Err != wire.NoNode {
+			return s.describe(reply.Err)
+		}
+		over[parts[i]] = reply.Err == wire.NoNode
+	}
+	return err
+}
+
+// read reads the znode of a stripe.
+func (n *Node) read(reply wire.Reply) (z znode, err error) {
+	switch reply.Err {
+	case wire.OK:
+		z, err = parseStripe(reply.Data)
+		z.version, z.there = reply.Stat.Version, true
+	case wire.NoNode:
+		z.at = time.Duration(time.Now().UnixMicro()) * time.Microsecond // from any epoch
+	default:
+		err = n.describe(reply.Err)
+	}
+	return z, err
+}
+
+// Save implements cas.Store: one multi, which is sent once. It writes nothing for an ensemble that
+// does not vote, whose leases and waiters do not count.
+func (s store) Save(ctx context.Context, stripe int, r cas.Record, over cas.Loaded) (cas.Loaded, error) {
+	u := over.State.(under)
+	if !over.Votes {
+		return over, nil
+	}
+	if link, err := s.session.Link(ctx); err != nil || link != u.link {
+		return over, cmp.Or(node.NotSent(err), cas.ErrConflict)
+	}
+	z := znode{Record: r, memory: u.memory, there: true,
+		at: max(over.Clock.Truncate(time.Microsecond), u.at+time.Microsecond)}
+	z.Notices, z.Told = nil, 0
+	changed, err := z.write(u.znode, u.link.ID)
+	if err != nil {
+		return over, node.NotSent(err)
+	}
+	for _, c := range changed {
+		if need := (c.ends - z.at).Truncate(time.Millisecond) + sessionSlack; need > u.link.Timeout {
+			return over, node.NotSent(engine.Misconfiguredf(tooLong, need-sessionSlack, need, u.link.Timeout,
+				need.Milliseconds()))
+		}
+	}
+	multi := wire.Multi{wire.Check{Path: s.paths.mark(u.memory), Version: wire.Any}}
+	multi = append(multi, set(s.paths.stripe(stripe), u.znode, z.text(), s.acl)...)
+	var told []*mailbox
+	for _, notice := range r.Fresh {
+		m := s.mailboxes.take(clientOf(notice))
+		if m == nil {
+			return over, cas.ErrConflict // another operation has written into it just now
+		}
+		multi, told = append(multi, m.tell(s.paths, notice)), append(told, m)
+		s.mailboxes.put(m) // the next notice may be for the same client
+	}
+	announce := s.announcement(u.link)
+	if announce != nil {
+		multi = append(multi, wire.Check{Path: s.paths.session(idOf(u.link.ID)), Version: wire.Any})
+	}
+	saved, err := s.save(ctx, stripe, u, z, append(announce, multi)...)
+	if err != nil {
+		for _, m := range told {
+			s.mailboxes.take(m.client)
+		}
+	}
+	if err == nil || !isUndone(err) {
+		s.keep(stripe, z, u.znode, changed, err == nil)
+	}
+	if err != nil {
+		return over, err
+	}
+	if announce != nil {
+		s.announced.Store(u.link.ID)
+	}
+	s.known.saw(u.memory, stripe, r.Register)
+	over.Record, over.Clock, over.State, over.Closer = r, z.at, saved, nil
+	return over, nil
+}
+
+const tooLong = "a lease of %v needs a session of %v, and the servers grant one of %v only: " +
+	"a shorter TTL, or maxSessionTimeout=%d in the configuration of all servers"
+
+// announcement is the request that makes the znode of a session, nil if that was made. It comes
+// before the first lease in the session, in the order of its requests.
+func (n *Node) announcement(link *session.Link) []wire.Request {
+	if n.announced.Load() == link.ID {
+		return nil
+	}
+	return []wire.Request{wire.Create{Path: n.paths.session(idOf(link.ID)), ACL: n.acl, Ephemeral: true}}
+}
+
+// save sends the requests, of which the last is the multi. What it returns without an error is what
+// is there then.
+func (s store) save(ctx context.Context, stripe int, u under, z znode, requests ...wire.Request) (under, error) {
+	replies, err := u.link.Do(ctx, requests...)
+	if lost(err) {
+		return u, err
+	} else if err != nil {
+		return u, node.NotSent(err)
+	}
+	multi, reply := requests[len(requests)-1].(wire.Multi), replies[len(replies)-1]
+	switch code := reply.Err; {
+	case code == wire.OK:
+		if _, ok := multi[1].(wire.Set); ok {
+			z.version = reply.Results[1].Stat.Version
+		}
+		return under{znode: z, link: u.link, memory: u.memory}, nil
+	case code == wire.NoNode && isCreate(multi[reply.Failed]):
+		return u, node.NotSent(s.removed(s.paths.stripes()))
+	case code == wire.NoNode && reply.Failed == len(multi)-1 && len(requests) > 1 && replies[0].Err != wire.OK:
+		if replies[0].Err == wire.NoNode {
+			return u, node.NotSent(s.removed(s.paths.sessions()))
+		}
+		return u, node.NotSent(s.describe(replies[0].Err))
+	case code == wire.NoNode, code == wire.BadVersion, code == wire.NodeExists:
+		if reply.Failed == 0 {
+			s.forget(u.memory)
+		}
+		return u, cas.ErrConflict
+	case refused(code):
+		return u, node.NotSent(s.describe(code))
+	default:
+		return u, fmt.Errorf("%w; the operation may have been carried out", code)
+	}
+}
+
+func isCreate(r wire.Request) bool {
+	_, is := r.(wire.Create)
+	return is
+}
+
+// keep remembers the leases that this client has written, or may have. Each is removed when it is
+// over, as the session lives as long as the process, and would keep it.
+func (s store) keep(stripe int, z, over znode, changed []written, sure bool) {
+	s.seen.saved(stripe, z, over, changed, sure, func(p part, at, left time.Duration) *time.Timer {
+		return time.AfterFunc(left, func() { s.Life().Spawn(func() { s.sweep(stripe, p, at) }) })
+	})
+}
+
+// sweepPause is between two attempts to remove a lease, each of which has a second.
+const sweepPause = 200 * time.Millisecond
+
+// sweep removes what is over in a stripe, as long as it has a lease that this client has written at
+// that time.
+func (s store) sweep(stripe int, p part, at time.Duration) {
+	life := s.Life().Life()
+	for life.Err() == nil && s.seen.has(stripe, p, at) {
+		ctx, cancel := context.WithTimeout(life, time.Second)
+		l, err := s.load(ctx, stripe)
+		if err == nil && l.Votes { // a write of this lease that is on its way fails then
+			s.Save(ctx, stripe, l.Record, l)
+		}
+		cancel()
+		if s.seen.has(stripe, p, at) {
+			engine.Pause(life, sweepPause)
+		}
+	}
+}
+
+// listAtOnce is how many stripes are read at once.
+const listAtOnce = 256
+
+// stripes reads the znodes of all stripes, some at a time.
+func (n *Node) stripes(ctx context.Context, link *session.Link, yield func(stripe int, z znode) bool) error {
+	replies, err := link.Do(ctx, wire.Sync{Path: n.root}, wire.Children{Path: n.paths.stripes()})
+	if err != nil {
+		return err
+	}
+	if code := replies[1].Err; code != wire.OK && code != wire.NoNode {
+		return n.describe(code)
+	}
+	slices.Sort(replies[1].Children)
+	for some := range slices.Chunk(replies[1].Children, listAtOnce) {
+		var requests []wire.Request
+		for _, part := range some {
+			requests = append(requests, wire.Get{Path: n.paths.stripes() + "/" + part})
+		}
+		replies, err := link.Do(ctx, requests...)
+		if err != nil {
+			return err
+		}
+		for i, reply := range replies {
+			if reply.Err == wire.NoNode {
+				continue // was replaced just now, by a larger one
+			}
+			z, err := n.read(reply)
+			stripe, is := cas.ParseStripe(some[i])
+			if err == nil && !is {
+				err = engine.Misconfiguredf("its name is not that of a stripe")
+			}
+			if err != nil {
+				return fmt.Errorf("%s/%.40s: %w", n.paths.stripes(), some[i], err)
+			}
+			if !yield(stripe, z) {
+				return nil
+			}
+		}
+	}
+	return nil
+}
+
+// List implements cas.Store.
+func (s store) List(ctx context.Context, yield func(stripe int, l cas.Loaded) bool) error {
+	link, err := s.session.Link(ctx)
+	if err != nil {
+		return err
+	}
+	f, err := s.facts(ctx, false)
+	if err != nil {
+		return err
+	}
+	return s.stripes(ctx, link, func(stripe int, z znode) bool {
+		if !f.Votes || z.memory != f.Memory {
+			z.Record = cas.Record{Register: z.Register}
+		}
+		l := cas.Loaded{Record: z.Record, Votes: f.Votes}
+		l.Clock = s.seen.clock(stripe, z)
+		return yield(stripe, l)
+	})
+}
+
+// Reachable implements cas.Teller: a client that listens has a znode, which goes with its session.
+func (s store) Reachable(ctx context.Context, over cas.Loaded, client string) (bool, error) {
+	if rule.CheckClient(client) != nil {
+		return false, nil
+	}
+	if s.mailboxes.has(client) {
+		return true, nil // or the multi is refused
+	}
+	replies, err := over.State.(under).link.Do(ctx, wire.Get{Path: s.paths.client(client)})
+	switch {
+	case err != nil:
+		return false, cas.Again(err)
+	case replies[0].Err == wire.OK:
+		s.mailboxes.put(readMailbox(client, replies[0]))
+		return true, nil
+	case replies[0].Err == wire.NoNode:
+		return false, nil
+	}
+	return false, s.describe(replies[0].Err)
+}
+
+// voting returns what the ensemble votes with, or what it is without voting. One of all operations
+// looks, and the others wait for it.
+func (n *Node) voting(ctx context.Context, link *session.Link) (vote, error) {
+	if v := n.vote.Load(); v != nil && n.known.checked.Load() == link {
+		return *v, nil
+	}
+	leave, err := n.known.checking.Take(ctx, 0)
+	if err != nil {
+		return vote{}, err
+	}
+	defer leave()
+	for range mostReads {
+		switch v := n.vote.Load(); {
+		case v == nil:
+			f, err := n.facts(ctx, false)
+			if err != nil {
+				return vote{}, err
+			}
+			if n.vote.Load() == nil {
+				return vote{memory: f.Memory, server: f.Server, terms: f.Terms}, nil
+			}
+		case n.known.checked.Load() == link:
+			return *v, nil
+		default:
+			if err := n.checkMemory(ctx, link, v.memory); err != nil {
+				return vote{}, err
+			}
+		}
+	}
+	return vote{}, cas.ErrConflict
+}
+
+// vote is what an admitted ensemble votes with. The mark of admission has the random name of its
+// memory in its path. Each multi that promises something checks that the mark is there.
+type vote struct {
+	memory, server string
+	terms          admit.Terms
+	votes          bool
+}
+
+// now is the clock by which this client knows that time has passed: it never steps.
+func now() time.Duration { return clock.Now() }
