@@ -6,8 +6,8 @@ import (
 )
 
 // recent has the records that this process has saved last. A release is decided on one of them and
-// is a single Save: if another client has changed the record, that fails. A promise is never made
-// so, since it takes the store's clock and its mark of admission as they are.
+// is a single Save: if another client has changed the record, that fails. A promise is made so only
+// with Config.Exact. Elsewhere it takes the store's clock and its mark of admission as they are.
 type recent struct {
 	mu      sync.Mutex
 	records map[int]remembered
