@@ -49,8 +49,8 @@ func (s store) Registers(ctx context.Context) (r node.Registers, err error) {
 	return r, err
 }
 
-// raiseAtOnce is how many registers are raised at once: a request is a megabyte at most, and a
-// znode can have leases.
+// raiseAtOnce is how many registers are raised at once, if their znodes have maxRecord bytes at
+// most together. A request is a megabyte at most, and a znode has leases and queues too.
 const raiseAtOnce = 16
 
 // renewAt is the version from which on a stripe's znode is replaced by another, in the same
@@ -83,15 +83,20 @@ func (n *Node) raise(ctx context.Context, link *session.Link, guard string, toke
 		larger := slices.DeleteFunc(slices.Sorted(maps.Keys(tokens)),
 			func(stripe int) bool { return tokens[stripe] <= own[stripe].Register })
 		alone := true // no other client was at it
-		for some := range slices.Chunk(larger, raiseAtOnce) {
-			multi := wire.Multi{wire.Check{Path: guard, Version: wire.Any}}
-			for _, stripe := range some {
+		for len(larger) > 0 {
+			multi, size := wire.Multi{wire.Check{Path: guard, Version: wire.Any}}, 0
+			for len(larger) > 0 && len(multi) <= raiseAtOnce {
+				stripe := larger[0]
 				z, there := own[stripe]
 				if !there {
 					z, _ = n.read(wire.Reply{Err: wire.NoNode})
 				}
 				z.Register = tokens[stripe]
-				multi = append(multi, set(n.paths.stripe(stripe), own[stripe], z.text(), n.acl)...)
+				text := z.text()
+				if size += len(text); size > maxRecord && len(multi) > 1 {
+					break
+				}
+				larger, multi = larger[1:], append(multi, set(n.paths.stripe(stripe), own[stripe], text, n.acl)...)
 			}
 			replies, err := link.Do(ctx, multi)
 			if err != nil {

@@ -1,0 +1,34 @@
+package zknode
+
+import (
+	"testing"
+
+	"github.com/fenlock/fenlock/fence"
+)
+
+// Registers are raised too where stripes have long queues.
+func TestRaiseLongQueues(t *testing.T) {
+	t.Parallel()
+	n := open(t, freshURL())
+	ready(t, n)
+	tokens := make(map[int]fence.Token)
+	for stripe := range 4 {
+		l, err := store{n}.Load(t.Context(), stripe)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := l.Record
+		r.Queues = make([]byte, 400<<10) // as of 10,000 waiters
+		if _, err := (store{n}).Save(t.Context(), stripe, r, l); err != nil {
+			t.Fatal(err)
+		}
+		tokens[stripe] = 1000
+	}
+	link, err := n.session.Link(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := n.raise(t.Context(), link, n.paths.mark(n.vote.Load().memory), tokens); err != nil {
+		t.Error(err)
+	}
+}
