@@ -2,7 +2,9 @@ package zknode
 
 import (
 	"testing"
+	"time"
 
+	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/zknode/internal/session"
 	"github.com/fenlock/fenlock/node/zknode/internal/wire"
 )
@@ -26,9 +28,7 @@ func TestRemovedByHand(t *testing.T) {
 		if what == "mark" {
 			why = "the store says that it was admitted, and that it was not"
 		}
-		if what != "sessions" { // its session has a znode by now
-			refuses(t, n, true, why)
-		}
+		refuses(t, n, true, why)
 		refuses(t, late, true, why)
 	}
 }
@@ -46,5 +46,30 @@ func remove(t *testing.T, link *session.Link, path string) {
 	if replies, err = link.Do(t.Context(), wire.Delete{Path: path, Version: wire.Any}); err != nil ||
 		replies[0].Err != wire.OK {
 		t.Fatalf("%s: %+v, %v", path, replies, err)
+	}
+}
+
+// The root is removed while clients run. They are admitted again after the longest lease. A lease
+// of after that must be a lease.
+func TestRootRemovedWhileRunning(t *testing.T) {
+	t.Parallel()
+	const maxTTL = 4 * time.Second
+	url := freshURL()
+	n, other := openFor(t, maxTTL, true, url), openFor(t, maxTTL, true, url)
+	ready(t, n)
+	link, err := n.session.Link(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	remove(t, link, n.root)
+	ready(t, other)
+	r := lasting(request("a", "me", 0), maxTTL)
+	asked := time.Now()
+	first := eventually(t, n, as(node.Acquire, r))
+	rival := lasting(request("a", "rival", 0), maxTTL)
+	a, err := other.Do(t.Context(), as(node.Acquire, rival))
+	if err == nil && a.Status == node.Granted && time.Since(asked) < maxTTL {
+		t.Errorf("two holders: the lease of %v was over after %v, tokens %d and %d", maxTTL, time.Since(asked),
+			first.Register, a.Register)
 	}
 }

@@ -18,8 +18,9 @@ import (
 //   - if the session has ended in which it was written. The session outlives each lease that was
 //     written in it: see sessionSlack and Node.Close.
 type sightings struct {
-	mu  sync.Mutex
-	all map[int]*sighting
+	mu      sync.Mutex
+	all     map[int]*sighting
+	session int64 // in which this client has written last
 }
 
 // sighting is what was seen of a stripe.
@@ -36,31 +37,39 @@ type seenPart struct {
 	writer
 	since, left time.Duration
 	asked       time.Duration // when its session was asked about
+	gone        bool          // the session has ended, and never comes back
 }
 
 // own is a part that this client has written, or may have, and the timer that has it looked after.
 type own struct {
-	at    time.Duration
+	at    time.Duration // as written by all that was seen
+	due   time.Duration // when the write was made that the timer is of
 	timer *time.Timer
 }
 
-func (p *seenPart) over(t time.Duration) bool { return t-p.since >= p.left+rule.Drift(p.left) }
+func (p *seenPart) over(t time.Duration) bool {
+	return p.gone || t-p.since >= p.left+rule.Drift(p.left)
+}
 
 // askEvery is how often a client asks whether the session of a lease is there.
 const askEvery = time.Second
 
 // load takes what was read of a stripe just now. It returns what the stripe's clock shows, at
 // least, and which parts of leases are over. Ask are the sessions of the others that are not known
-// to live.
-func (s *sightings) load(stripe int, z znode) (clock time.Duration, over map[part]bool, ask map[part]string) {
+// to live. A stripe that is not there has no clock yet: another client may make it with an earlier
+// one.
+func (s *sightings) load(stripe int, z znode) (clock time.Duration, over map[part]bool, ask map[part]writer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t, one := now(), s.all[stripe]
+	clock = z.at + time.Microsecond // a write takes longer
+	if !z.there {
+		return clock, nil, nil
+	}
 	if one == nil || one.memory != z.memory || z.at > one.at {
 		one = s.replace(stripe, z, t)
 	}
-	clock = z.at + time.Microsecond // a write takes longer
-	over, ask = make(map[part]bool), make(map[part]string)
+	over, ask = make(map[part]bool), make(map[part]writer)
 	if z.at < one.at {
 		return clock, over, ask // it is old
 	}
@@ -69,10 +78,25 @@ func (s *sightings) load(stripe int, z znode) (clock time.Duration, over map[par
 		if seen.over(t) {
 			over[p] = true
 		} else if one.own[p].at != seen.at && t-seen.asked >= askEvery {
-			seen.asked, ask[p] = t, idOf(seen.session)
+			ask[p] = seen.writer
 		}
 	}
 	return clock, over, ask
+}
+
+// answered takes which of the sessions that were asked about at a time are gone.
+func (s *sightings) answered(stripe int, memory string, ask map[part]writer, at time.Duration, gone map[part]bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	one := s.all[stripe]
+	if one == nil || one.memory != memory {
+		return
+	}
+	for p, w := range ask {
+		if seen := one.parts[p]; seen != nil && seen.writer == w {
+			seen.asked, seen.gone = at, seen.gone || gone[p]
+		}
+	}
 }
 
 // clock returns what a stripe's clock shows, at least, by what was seen of it before.
@@ -85,7 +109,8 @@ func (s *sightings) clock(stripe int, z znode) time.Duration {
 	return z.at
 }
 
-// replace begins a sighting, with what of the last one is there still.
+// replace begins a sighting, with what of the last one is there still. What this client has written
+// since may have been lost: what was there before is its own as well.
 func (s *sightings) replace(stripe int, z znode, t time.Duration) *sighting {
 	one, old := &sighting{memory: z.memory, at: z.at, since: t, parts: make(map[part]*seenPart), own: make(map[part]own)},
 		s.all[stripe]
@@ -98,7 +123,8 @@ func (s *sightings) replace(stripe int, z znode, t time.Duration) *sighting {
 		if was := old.parts[w.part]; was != nil && was.writer == w.writer && old.memory == z.memory {
 			one.parts[w.part] = was
 		}
-		if mine, is := old.own[w.part]; is && mine.at == w.at && old.memory == z.memory {
+		if mine, is := old.own[w.part]; is && mine.at >= w.at && old.memory == z.memory {
+			mine.at = w.at
 			one.own[w.part] = mine
 			delete(old.own, w.part)
 		}
@@ -123,10 +149,14 @@ func (s *sightings) saved(stripe int, z, over znode, changed []written, sure boo
 	newer := one == nil || one.memory != z.memory || z.at > one.at
 	if newer && sure {
 		one = s.replace(stripe, z, t)
-	} else if one == nil {
+	} else if one == nil || one.memory != z.memory {
+		if !over.there {
+			over.at = 0 // whatever another client makes of it is newer
+		}
 		one = s.replace(stripe, over, t)
 	}
 	for _, w := range changed {
+		s.session = w.session
 		if seen := one.parts[w.part]; !newer && (seen == nil || seen.writer != w.writer) {
 			continue // another client was there since, and that was seen
 		}
@@ -134,15 +164,15 @@ func (s *sightings) saved(stripe int, z, over znode, changed []written, sure boo
 			old.timer.Stop()
 		}
 		left := w.ends - z.at
-		one.own[w.part] = own{z.at, timer(w.part, z.at, left+rule.Drift(left)+time.Millisecond)}
+		one.own[w.part] = own{z.at, z.at, timer(w.part, z.at, left+rule.Drift(left)+time.Millisecond)}
 	}
 }
 
-// has reports whether a part that this client has written at that time may be there.
+// has reports whether a part is there to be looked after since a write of that time.
 func (s *sightings) has(stripe int, p part, at time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.all[stripe] != nil && s.all[stripe].own[p].at == at
+	return s.all[stripe] != nil && s.all[stripe].own[p].due == at
 }
 
 // close stops the timers. It reports whether a lease may be there that this client has written.
@@ -153,6 +183,9 @@ func (s *sightings) close() (any bool) {
 		for _, mine := range one.own {
 			mine.timer.Stop()
 			any = true
+		}
+		for _, seen := range one.parts {
+			any = any || s.session != 0 && seen.session == s.session
 		}
 	}
 	return any

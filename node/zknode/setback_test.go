@@ -54,3 +54,51 @@ func TestSetBackToTheSameVersion(t *testing.T) {
 	}
 	want(t, node.Granted)(other.Do(t.Context(), as(node.Extend, rival)))
 }
+
+// A backup is put back, from before a client's first lease, but not from before its session. The
+// loss is noticed, and waited for. A lease of after that must be a lease.
+func TestSetBackWithinASession(t *testing.T) {
+	t.Parallel()
+	server := testserver.StartZooKeeper(t)
+	const maxTTL = 5 * time.Second
+	url := "zk://" + server.Addr()
+	other := openFor(t, maxTTL, true, url)
+	ready(t, other)
+	n := openFor(t, maxTTL, true, url)
+	link, err := n.session.Link(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := link.ID
+	server.Stop()
+	backup := filepath.Join(t.TempDir(), "backup")
+	if err := os.CopyFS(backup, os.DirFS(server.Data())); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Begin(); err != nil {
+		t.Fatal(err)
+	}
+	for range 20 {
+		ready(t, n) // it has a lease in its session
+	}
+	server.Kill()
+	server.Wipe()
+	if err := os.CopyFS(server.Data(), os.DirFS(backup)); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Begin(); err != nil {
+		t.Fatal(err)
+	}
+	ready(t, n)
+	ready(t, other)
+	if link, err = n.session.Link(t.Context()); err != nil || link.ID != id {
+		t.Fatalf("another session, %v: %v", link, err)
+	}
+	asked := time.Now()
+	first := eventually(t, n, as(node.Acquire, lasting(request("a", "me", 0), maxTTL)))
+	a, err := other.Do(t.Context(), as(node.Acquire, lasting(request("a", "rival", 0), maxTTL)))
+	if err == nil && a.Status == node.Granted && time.Since(asked) < maxTTL {
+		t.Errorf("two holders: the lease of %v was over after %v, tokens %d and %d", maxTTL, time.Since(asked),
+			first.Register, a.Register)
+	}
+}

@@ -75,7 +75,7 @@ func (s store) load(ctx context.Context, stripe int) (cas.Loaded, error) {
 	err = drop(&l.Record, over)
 	if r := l.Record; v.votes && len(ask) > 0 {
 		l.Closer = func(ctx context.Context) (cas.Record, error) {
-			err := s.gone(ctx, link, ask, over)
+			err := s.gone(ctx, link, stripe, v.memory, ask, over)
 			if lost(err) {
 				err = cas.Again(err)
 			}
@@ -94,22 +94,24 @@ func drop(r *cas.Record, over map[part]bool) error {
 }
 
 // gone asks which sessions have ended: the leases that were written in them are over. One that has
-// never comes back, and its znode was there before the lease.
-func (s store) gone(ctx context.Context, link *session.Link, ask map[part]string, over map[part]bool) error {
+// never comes back, and its znode was there when the lease was written.
+func (s store) gone(ctx context.Context, link *session.Link, stripe int, memory string, ask map[part]writer,
+	over map[part]bool) error {
 	var parts []part
 	var requests []wire.Request
-	for p, id := range ask {
-		parts, requests = append(parts, p), append(requests, wire.Get{Path: s.paths.session(id)})
+	for p, w := range ask {
+		parts, requests = append(parts, p), append(requests, wire.Get{Path: s.paths.session(idOf(w.session))})
 	}
-	if len(parts) == 0 {
-		return nil
-	}
+	at := now()
 	replies, err := link.Do(ctx, requests...)
 	for i, reply := range replies {
 		if reply.Err != wire.OK && reply.Err != wire.NoNode {
 			return s.describe(reply.Err)
 		}
 		over[parts[i]] = reply.Err == wire.NoNode
+	}
+	if err == nil {
+		s.seen.answered(stripe, memory, ask, at, over)
 	}
 	return err
 }
@@ -121,11 +123,17 @@ func (n *Node) read(reply wire.Reply) (z znode, err error) {
 		z, err = parseStripe(reply.Data)
 		z.version, z.there = reply.Stat.Version, true
 	case wire.NoNode:
-		z.at = time.Duration(time.Now().UnixMicro()) * time.Microsecond // from any epoch
+		z.at = begin(time.Now())
 	default:
 		err = n.describe(reply.Err)
 	}
 	return z, err
+}
+
+// begin is from where a stripe's clock goes on that begins at a time: any number will do that is
+// far from where times end.
+func begin(t time.Time) time.Duration {
+	return time.Duration(min(max(t.UnixMicro(), 0), maxMicros/2)) * time.Microsecond
 }
 
 // Save implements cas.Store: one multi, which is sent once. It writes nothing for an ensemble that
@@ -162,10 +170,8 @@ func (s store) Save(ctx context.Context, stripe int, r cas.Record, over cas.Load
 		multi, told = append(multi, m.tell(s.paths, notice)), append(told, m)
 		s.mailboxes.put(m) // the next notice may be for the same client
 	}
+	multi = append(multi, wire.Check{Path: s.paths.session(idOf(u.link.ID)), Version: wire.Any})
 	announce := s.announcement(u.link)
-	if announce != nil {
-		multi = append(multi, wire.Check{Path: s.paths.session(idOf(u.link.ID)), Version: wire.Any})
-	}
 	saved, err := s.save(ctx, stripe, u, z, append(announce, multi)...)
 	if err != nil {
 		for _, m := range told {
@@ -189,8 +195,8 @@ func (s store) Save(ctx context.Context, stripe int, r cas.Record, over cas.Load
 const tooLong = "a lease of %v needs a session of %v, and the servers grant one of %v only: " +
 	"a shorter TTL, or maxSessionTimeout=%d in the configuration of all servers"
 
-// announcement is the request that makes the znode of a session, nil if that was made. It comes
-// before the first lease in the session, in the order of its requests.
+// announcement is the request that makes the znode of a session, nil if that was made. Each multi
+// checks that the znode is there: it may have been removed, or set back, and the session lives.
 func (n *Node) announcement(link *session.Link) []wire.Request {
 	if n.announced.Load() == link.ID {
 		return nil
@@ -216,11 +222,16 @@ func (s store) save(ctx context.Context, stripe int, u under, z znode, requests 
 		return under{znode: z, link: u.link, memory: u.memory}, nil
 	case code == wire.NoNode && isCreate(multi[reply.Failed]):
 		return u, node.NotSent(s.removed(s.paths.stripes()))
-	case code == wire.NoNode && reply.Failed == len(multi)-1 && len(requests) > 1 && replies[0].Err != wire.OK:
-		if replies[0].Err == wire.NoNode {
+	case code == wire.NoNode && reply.Failed == len(multi)-1:
+		s.announced.CompareAndSwap(u.link.ID, 0)
+		switch first := replies[0].Err; {
+		case len(requests) == 1, first == wire.OK, first == wire.NodeExists:
+			return u, cas.ErrConflict // the next one makes it
+		case first == wire.NoNode:
 			return u, node.NotSent(s.removed(s.paths.sessions()))
+		default:
+			return u, node.NotSent(s.describe(first))
 		}
-		return u, node.NotSent(s.describe(replies[0].Err))
 	case code == wire.NoNode, code == wire.BadVersion, code == wire.NodeExists:
 		if reply.Failed == 0 {
 			s.forget(u.memory)
