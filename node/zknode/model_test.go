@@ -7,6 +7,10 @@ import "testing"
 // writes if nothing has changed. Time is a small number, and a write takes 1. Whatever happens, no
 // two clients believe at once that they have the name. Each rule that the argument needs is left
 // out once, and the search finds two holders then.
+//
+// The znode of a session is gone when it begins, as after a backup was put back, and its client
+// does not know. A write may be lost before it is carried out. Close ends a session if its client
+// has nothing that is its own: see sightings.replace. What else Close looks at is not modelled.
 
 const (
 	mClients = 2
@@ -30,6 +34,8 @@ const (
 	mSameEnd       // a lease is known by when it was written
 	mSight         // a lease is watched from when it was seen
 	mSession       // the session outlives the lease
+	mChecked       // a write checks that the znode of its session is there
+	mKept          // what was there before a lost write is its client's own still
 )
 
 type mRecord struct {
@@ -54,6 +60,9 @@ type mClient struct {
 	asked, clock   int8
 	told           int8 // what is on its way: the clock of a notice
 	wrote          int8
+	znode          bool // of its session
+	announced      bool // it believes that the znode is there
+	own            int8 // the version in which it wrote the lease, or may have; 0: the lease is not its own
 }
 
 type mState struct {
@@ -67,7 +76,7 @@ func mSearch(out mRule) (states int, found *mState) {
 	first := mState{}
 	first.holder, first.owner, first.waits = mNone, mNone, mNone
 	for i := range first.c {
-		first.c[i].version, first.c[i].told = mNone, mNone
+		first.c[i].version, first.c[i].told, first.c[i].announced, first.c[i].znode = mNone, mNone, true, i > 0
 	}
 	seen, queue := map[mState]bool{first: true}, []mState{first}
 	for len(queue) > 0 {
@@ -116,7 +125,9 @@ func (s *mState) settle(out mRule) {
 			c.asked, c.clock = 0, 0
 		}
 		if s.owner != int8(i) {
-			c.wrote = 0
+			c.wrote, c.own = 0, 0
+		} else if c.own > s.written && out != mKept {
+			c.own = s.written // what counts is that it is not less
 		}
 	}
 }
@@ -147,6 +158,11 @@ func (c *mClient) see(out mRule, r mRecord, now int8) {
 			c.since = now
 		}
 		c.version = r.version
+		if out == mKept && c.own != r.written || c.own < r.written {
+			c.own = 0
+		} else {
+			c.own = r.written
+		}
 	}
 	if c.attempt != r.attempt || c.ends != r.ends || c.written != r.written && out != mSameEnd {
 		c.written = r.written
@@ -176,11 +192,11 @@ func (s mState) hear(out mRule, i int8, yield func(mState)) {
 // expire ends the session of a client, as long after its last write as the longest lease.
 func (s mState) expire(out mRule, i int8, yield func(mState)) {
 	late := s.now-s.c[i].wrote >= mLong || out == mSession && s.now > s.c[i].wrote
-	closed := out == mClosed && s.c[i].until <= s.now
+	closed := s.c[i].own == 0 || out == mClosed && s.c[i].until <= s.now
 	if s.owner != i || !late && !closed {
 		return
 	}
-	s.owner = mGone
+	s.owner, s.c[i].znode, s.c[i].announced = mGone, false, false
 	for j := range s.c {
 		if s.c[j].snap.owner == i {
 			s.c[j].snap.owner = mGone
@@ -188,6 +204,9 @@ func (s mState) expire(out mRule, i int8, yield func(mState)) {
 	}
 	yield(s)
 }
+
+// gone reports whether a session has no znode.
+func (s *mState) gone(owner int8) bool { return owner == mGone || owner >= 0 && !s.c[owner].znode }
 
 // write has a client decide on what it has loaded, in each way that the rules allow.
 func (s mState) write(out mRule, i int8, yield func(mState)) {
@@ -201,7 +220,7 @@ func (s mState) write(out mRule, i int8, yield func(mState)) {
 		clock = snap.at + 1
 	}
 	c.loaded, c.snap, c.at = false, mRecord{}, 0
-	free := snap.holder == mNone || snap.ends <= clock || snap.owner == mGone ||
+	free := snap.holder == mNone || snap.ends <= clock || s.gone(snap.owner) ||
 		c.attempt == snap.attempt && c.ends == snap.ends && (c.written == snap.written || out == mSameEnd) &&
 			asked-c.watched >= c.left
 	save := func(r mRecord, then func(n *mState, c *mClient)) {
@@ -209,10 +228,26 @@ func (s mState) write(out mRule, i int8, yield func(mState)) {
 			return
 		}
 		n := s
+		if c := &n.c[i]; c.announced && !c.znode && out != mChecked {
+			c.announced = false
+			yield(n)
+			return
+		} else if !c.announced {
+			c.znode, c.announced = true, true
+		}
 		r.version, r.at = s.version+1, clock
+		changed := r.written == r.version
+		if changed && r.holder == s.holder {
+			lost := n
+			lost.c[i].own = r.version
+			yield(lost)
+		}
 		n.mRecord = r
 		n.now++
 		n.c[i].wrote = n.now
+		if changed {
+			n.c[i].own = r.version
+		}
 		then(&n, &n.c[i])
 		n.c[i].see(out, r, n.now)
 		yield(n)
@@ -269,7 +304,7 @@ func TestClockSearched(t *testing.T) {
 	if found != nil {
 		t.Errorf("two holders: %+v", *found)
 	}
-	for out := mCompare; out <= mSession; out++ {
+	for out := mCompare; out <= mKept; out++ {
 		if states, found := mSearch(out); found == nil {
 			t.Errorf("without rule %d the search finds nothing in %d states", out, states)
 		}
