@@ -48,7 +48,7 @@ func TestExport(t *testing.T) {
 				wantAction(t, b.OnExtend(2, 1, 0, r, start), none)
 				wantAction(t, b.OnExtend(2, 1, 8, r, start), none)
 				wantAction(t, b.OnAcquire(2, r, start), none)
-				wantAction(t, b.OnLateAcquire(2, r), none)
+				wantAction(t, b.OnLateAcquire(2, r, 0), none)
 				wantOver(t, &b, core.Exported)
 			}
 			if _, due := a.ExtendDue(); due || a.Export(7, start) {

@@ -47,6 +47,7 @@ type Params struct {
 	// which they were sent, as long as the connection lasts.
 	Ordered Set
 	Shared  bool // others may share the name, from the beginning: see Share
+	Waits   bool // the caller waits: for nodes that answer late, too
 }
 
 func (p *Params) every() time.Duration {
@@ -78,6 +79,11 @@ type Attempt struct {
 	leaseless Set
 	// unsent are those of them that were not even asked.
 	unsent Set
+	// silent are the nodes that have not answered the acquire in time, and still may. late are those
+	// that have since.
+	silent, late Set
+	// freeing are the nodes that a failed attempt has sent a release.
+	freeing Set
 
 	// mark is the largest origin of a lease that counts for an extension: the
 	// token, or what the holder has raised it to since. See OnExtend.
@@ -157,6 +163,9 @@ func (a *Attempt) OnAcquire(node int, r Reply, now time.Duration) Action {
 		a.acquire.unknown = a.acquire.unknown.With(node)
 	}
 	a.without(node, r)
+	if r.Silent {
+		a.silent = a.silent.With(node)
+	}
 	switch a.phase {
 	case Acquiring:
 		return a.decideAcquire(r.Register, now)
@@ -183,11 +192,21 @@ func (a *Attempt) without(node int, r Reply) {
 }
 
 // OnLateAcquire takes an answer to an acquire that was taken for unknown before, since
-// its time was up. It does not count any more, but tells whether a lease may be there.
-func (a *Attempt) OnLateAcquire(node int, r Reply) Action {
+// its time was up. It counts while the attempt is undecided. Later it tells whether a lease may be
+// there. Unknown says that no answer can come any more.
+func (a *Attempt) OnLateAcquire(node int, r Reply, now time.Duration) Action {
 	a.without(node, r)
-	if a.phase == Over && r.Status == Granted {
+	first := a.silent.Has(node)
+	a.silent = a.silent.Without(node)
+	if r.Status != Unknown {
+		a.late = a.late.With(node)
+	}
+	switch {
+	case a.phase == Over && r.Status == Granted:
 		return a.releaseLate(node, r)
+	case a.phase == Acquiring && first:
+		a.acquire.unknown = a.acquire.unknown.Without(node)
+		return a.OnAcquire(node, r, now)
 	}
 	return Action{}
 }
@@ -288,6 +307,7 @@ func (a *Attempt) fail(why Reason) Action {
 	if why != Cancelled {
 		to &= a.acquire.answered()
 	}
+	a.freeing = to
 	return Action{Op: Release, To: to}
 }
 
@@ -295,8 +315,12 @@ func (a *Attempt) fail(why Reason) Action {
 // answers tell why. A refusal that follows a dead node's would be reported as an
 // outage otherwise, while the next answer says that the lock is held.
 func (a *Attempt) failOnceCertain(b ballot) Action {
-	if (b.yes|b.no).Len() < a.quorum() && a.params.Nodes-b.unknown.Len() >= a.quorum() {
+	answered := (b.yes | b.no).Len()
+	if answered < a.quorum() && a.params.Nodes-b.unknown.Len() >= a.quorum() {
 		return Action{}
+	}
+	if a.params.Waits && a.phase == Acquiring && answered < a.quorum() && (b.yes|b.no|a.silent).Len() >= a.quorum() {
+		return Action{} // they may be behind: to ask anew would put them further behind
 	}
 	return a.fail(outvoted(b, a.quorum()))
 }
@@ -410,7 +434,7 @@ func (a *Attempt) Settled(node int) bool {
 	if a.round > 0 {
 		return !a.waiting.Has(node) && (a.params.Ordered.Has(node) || a.rounds.unheard[node] == 0)
 	}
-	return (a.acquire.yes | a.acquire.no).Has(node)
+	return (a.acquire.yes | a.acquire.no | a.late).Has(node)
 }
 
 // ReleaseOutcome reports whether the release has been answered well enough to stop waiting, and
@@ -430,8 +454,13 @@ func (a *Attempt) ReleaseOutcome() (done, clean bool) {
 // release that was sent then can have overtaken it. A release that is still under way to a node
 // that keeps requests in order has not.
 func (a *Attempt) releaseLate(node int, r Reply) Action {
-	if r.Status == Granted && a.WasHeld() && (a.params.Ordered &^ a.votes.answered()).Has(node) {
+	switch {
+	case r.Status == Granted && a.WasHeld() && (a.params.Ordered &^ a.votes.answered()).Has(node):
 		return Action{} // StartRelease has asked it
+	case !a.WasHeld() && (a.params.Ordered & a.freeing).Has(node):
+		return Action{} // it is asked already
+	case !a.WasHeld():
+		a.freeing = a.freeing.With(node)
 	}
 	if a.abandoned && (r.Status == Granted || r.Status == Unknown) {
 		return Action{Op: Release, To: Set(0).With(node)}

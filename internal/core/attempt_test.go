@@ -459,10 +459,10 @@ func TestUnsentAndLate(t *testing.T) {
 	wantAction(t, failed.OnAcquire(1, unsent, start), core.Action{})
 	wantAction(t, failed.OnAcquire(2, unknown, start), release(0, 2))
 	wantOver(t, &failed, core.NoQuorum)
-	wantAction(t, failed.OnLateAcquire(1, unsent), core.Action{})
-	wantAction(t, failed.OnLateAcquire(2, unknown), core.Action{})
-	wantAction(t, failed.OnLateAcquire(2, held), core.Action{})
-	wantAction(t, failed.OnLateAcquire(2, granted(9)), release(2))
+	wantAction(t, failed.OnLateAcquire(1, unsent, 0), core.Action{})
+	wantAction(t, failed.OnLateAcquire(2, unknown, 0), core.Action{})
+	wantAction(t, failed.OnLateAcquire(2, held, 0), core.Action{})
+	wantAction(t, failed.OnLateAcquire(2, granted(9), 0), release(2))
 
 	lock := newAttempt(3)
 	lock.OnAcquire(2, unsent, start)
@@ -480,10 +480,10 @@ func TestUnsentAndLate(t *testing.T) {
 	late := newAttempt(3)
 	late.OnAcquire(2, unknown, start)
 	acquire(&late, granted(7), granted(7))
-	wantAction(t, late.OnLateAcquire(2, granted(7)), core.Action{})
+	wantAction(t, late.OnLateAcquire(2, granted(7), 0), core.Action{})
 	if late.Phase() != core.Holding {
 		t.Error("a late answer ended a lock")
 	}
-	late.OnLateAcquire(2, unsent) // of an engine that was wrong before
+	late.OnLateAcquire(2, unsent, 0) // of an engine that was wrong before
 	wantAction(t, late.StartRelease(start), release(0, 1))
 }

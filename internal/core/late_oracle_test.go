@@ -203,7 +203,7 @@ func (h *oracleHolder) send(action core.Action) {
 			case !late || action.Op == core.Extend:
 				h.hear(action, n, begun, r, late)
 			case action.Op == core.Acquire:
-				h.send(h.core.OnLateAcquire(n, r))
+				h.send(h.core.OnLateAcquire(n, r, 0))
 			}
 		}
 		o.after(oracleTimeout, func() {

@@ -33,6 +33,8 @@ type Acquisition struct {
 	isClosed  bool
 	known     Failure // why it waits, as the owner was told
 	latest    time.Duration
+	paced     bool // it waits for its turn: see pacing
+	vain      bool // its latest attempt found no quorum
 	timer     Timer
 }
 
@@ -111,28 +113,63 @@ func (a *Acquisition) promoted() {
 	}
 }
 
-// try makes an attempt, in the state trying, unless the lock was given at the same moment.
-func (a *Acquisition) try() {
+// try makes an attempt, in the state trying, unless the lock was given at the same moment. While
+// the nodes are behind, it waits for its turn.
+func (a *Acquisition) try() { a.tryWith(false) }
+
+// tryWith makes an attempt whose turn has come already, or not.
+func (a *Acquisition) tryWith(turn bool) {
+	g := a.client.group
+	start := g.Env.Now()
+	a.mu.Lock()
+	cancelled, closed := a.cancelled, a.isClosed || g.inflight.isClosed()
+	number, until, given := a.given.Best(len(g.Peers), start)
+	switch {
+	case cancelled, closed, given:
+	case !turn && a.from == nil && !g.pacing.enter(a, start, !a.waits || a.attempts > 0 && !a.vain):
+		a.state, a.paced = sleeping, true
+		a.mu.Unlock()
+		return
+	default:
+		l := a.attempt()
+		l.waits = a.waits
+		a.mu.Unlock()
+		a.begin(l, start)
+		return
+	}
+	a.mu.Unlock()
+	if turn {
+		g.pacing.skipped()
+	}
+	switch {
+	case cancelled:
+		a.giveUp()
+	case closed:
+		a.end(Failure{Closed: true})
+	default:
+		a.take(number, until)
+	}
+}
+
+// turn implements paced.
+func (a *Acquisition) turn() {
 	g := a.client.group
 	a.mu.Lock()
-	switch {
-	case a.cancelled:
-		a.mu.Unlock()
-		a.giveUp()
-		return
-	case a.isClosed || g.inflight.isClosed():
-		a.mu.Unlock()
-		a.end(Failure{Closed: true})
-		return
+	waits := a.state == sleeping && a.paced
+	if waits {
+		a.state, a.paced = trying, false
 	}
-	start := g.Env.Now()
-	if number, until, given := a.given.Best(len(g.Peers), start); given {
-		a.mu.Unlock()
-		a.take(number, until)
-		return
-	}
-	l := a.attempt()
 	a.mu.Unlock()
+	if !waits {
+		g.pacing.skipped()
+		return
+	}
+	g.Env.Go(func() { a.tryWith(true) })
+}
+
+// begin begins an attempt.
+func (a *Acquisition) begin(l *Lock, start time.Duration) {
+	g := a.client.group
 	if a.waits {
 		s := a.client.waiters
 		if s.ready() {
@@ -220,6 +257,7 @@ func (a *Acquisition) closed() {
 // decided implements owner: an attempt has ended.
 func (a *Acquisition) decided(l *Lock) {
 	f := &l.failure
+	a.vain = f.Reason == core.NoQuorum
 	switch {
 	case !f.Failed(), f.permanent(len(a.client.group.Peers)):
 		a.end(*f)
@@ -337,11 +375,18 @@ func (a *Acquisition) hurried() {
 		if a.timer != nil {
 			a.timer.Stop()
 		}
+		if a.paced {
+			a.paced = false
+			g.pacing.leave(a)
+		}
 		a.mu.Unlock()
 		a.take(number, until)
 		return
 	}
 	defer a.mu.Unlock()
+	if a.paced {
+		return
+	}
 	due := a.latest
 	if a.at.Waiter != "" {
 		due = min(due, a.retry.Due())
@@ -371,6 +416,9 @@ func (a *Acquisition) end(f Failure) {
 		return
 	}
 	a.state, a.waiting = over, false
+	if a.paced {
+		a.client.group.pacing.leave(a)
+	}
 	if a.timer != nil {
 		a.timer.Stop()
 	}
@@ -381,6 +429,8 @@ func (a *Acquisition) end(f Failure) {
 	}
 	switch {
 	case !inQueue:
+	case !a.isShown():
+		a.client.waiters.forget(&a.waiter)
 	case f.Failed(), a.terms.AtLeast > 0: // there may be no release
 		a.client.waiters.leaveAll(&a.waiter)
 	default:

@@ -60,6 +60,24 @@ func (d *deadlines) remove(e *deadline) {
 	}
 }
 
+// expireUnheard has what may be answered late expire now.
+func (d *deadlines) expireUnheard() {
+	var over []*unheard
+	d.mu.Lock()
+	for e := d.first; e != nil; {
+		next := e.next
+		if u, ok := e.of.(*unheard); ok {
+			over = append(over, u)
+			d.unlink(e)
+		}
+		e = next
+	}
+	d.mu.Unlock()
+	for _, u := range over {
+		u.expire()
+	}
+}
+
 func (d *deadlines) unlink(e *deadline) {
 	if e.prev == nil {
 		d.first = e.next

@@ -45,10 +45,14 @@ func (l *Lock) answered(f *fanout, i int, a node.Answer, err error) {
 	case core.Release:
 		l.attempt.OnRelease(i, reply)
 		if err != nil {
-			g.strays.add(i, f.request, l.attempt.Settled(i))
+			g.strays.add(i, f.request, l.attempt.Settled(i), reply.Silent)
 		}
 	}
+	if f.action.Op == core.Acquire && !reply.Silent {
+		l.counted(err == nil, now)
+	}
 	decided := l.settle(now)
+	outcome := l.outcome(now)
 	// It is not released there, and may be in the queue still.
 	left := f.action.Op == core.Extend && a.Status == node.Lost && l.isReleased && action.Op == core.None
 	if sooner, ok := l.attempt.ExtendDue(); ok && f.action.Op == core.Extend && sooner < due {
@@ -64,9 +68,31 @@ func (l *Lock) answered(f *fanout, i int, a node.Answer, err error) {
 	if took := f.action.Op == core.Acquire && a.Status == node.Granted; left || !took && f.request.Place.Stamp != 0 {
 		l.of.enqueued(i)
 	}
+	g.pacing.ended(outcome)
 	if decided {
 		l.of.decided(l)
 	}
+}
+
+// counted counts a node's last word to the acquire, and whether that is an answer.
+func (l *Lock) counted(answer bool, now time.Duration) {
+	l.left--
+	if answer {
+		l.heard++
+	}
+	if l.heard == core.Quorum(len(l.peers)) && answer || l.left == 0 && l.heard < core.Quorum(len(l.peers)) {
+		l.heardAt = now
+	}
+}
+
+// outcome returns, once, what the attempt has come to for those that wait for their turn. It is
+// called after each step, with the mutex held.
+func (l *Lock) outcome(now time.Duration) outcome {
+	if l.isPast || !l.decided || l.left > 0 && l.heard < core.Quorum(len(l.peers)) {
+		return outcome{}
+	}
+	l.isPast = true
+	return outcome{over: true, now: now, asked: l.start, heard: l.heardAt}
 }
 
 // replyOf is an answer as the core sees it.
@@ -83,16 +109,47 @@ func replyOf(a node.Answer, err error) core.Reply {
 func (l *Lock) late(f *fanout, i int, a node.Answer, err error) {
 	switch f.action.Op {
 	case core.Acquire:
-		l.mu.Lock()
-		action := l.attempt.OnLateAcquire(i, replyOf(a, err))
-		l.mu.Unlock()
-		l.send(action, l.group.Env.Now())
+		l.lateAcquire(f, i, a, err)
+	case core.Release:
+		if err == nil {
+			l.group.strays.answered(i, &f.request, a.Status == node.Granted)
+		} else {
+			l.group.strays.lost(i, &f.request)
+		}
 	case core.Extend:
 		if err == nil && a.Register > node.MaxRegister || errors.Is(err, context.DeadlineExceeded) ||
 			errors.Is(err, context.Canceled) {
 			return // it tells nothing new
 		}
 		l.lateExtend(f, i, a, err)
+	}
+}
+
+// lateAcquire takes an answer to an acquire whose time was up, or that there is none.
+func (l *Lock) lateAcquire(f *fanout, i int, a node.Answer, err error) {
+	g := l.group
+	now := g.Env.Now()
+	if err == nil {
+		g.observe(a.Register)
+		if a.Status == node.Held {
+			g.observeClock(i, f.sent, now, a.Clock)
+			l.of.refused(i, f.sent, now, a)
+		}
+	}
+	reply := replyOf(a, err)
+	l.mu.Lock()
+	if s := &l.peers[i].said; s.op == core.Acquire && !l.decided && !errors.Is(err, context.DeadlineExceeded) {
+		s.answer, s.err = a, err
+	}
+	action := l.attempt.OnLateAcquire(i, reply, now)
+	decided := l.settle(now)
+	l.counted(err == nil, now)
+	outcome := l.outcome(now)
+	l.mu.Unlock()
+	g.pacing.ended(outcome)
+	l.send(action, now)
+	if decided {
+		l.of.decided(l)
 	}
 }
 
@@ -123,7 +180,9 @@ func (l *Lock) lateExtend(f *fanout, i int, a node.Answer, err error) {
 // once a majority has decided. To read the clock is a system call.
 func (l *Lock) timely(action core.Action, reply core.Reply) bool {
 	switch action.Op {
-	case core.Acquire, core.Confirm:
+	case core.Acquire:
+		return !l.decided || !l.isPast
+	case core.Confirm:
 		return !l.decided
 	case core.Extend:
 		// An answer to an extend that raises the mark counts within the validity only.
@@ -143,6 +202,9 @@ func (l *Lock) settle(now time.Duration) (decided bool) {
 	}
 	if !l.decided {
 		l.decided, decided = true, true
+		if phase != core.Holding && l.attempt.Reason() == core.NoQuorum {
+			l.group.pacing.silent(now - l.start)
+		}
 		if phase == core.Holding {
 			l.of.held(l.attempt.Token(), l.given)
 			l.setTick(now)

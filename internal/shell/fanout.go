@@ -44,6 +44,7 @@ type call struct {
 	fanout *fanout
 	node   int
 	over   atomic.Bool // it was answered, or its time is up
+	heard  atomic.Bool // it was answered after that, or no answer is waited for any more
 }
 
 // calls are those of a fanout, by node: in the peer states of a lock, or its own.
@@ -82,7 +83,11 @@ func (f *fanout) send(values context.Context, now time.Duration) {
 	if g.Answered != nil {
 		f.stamp = g.Stopwatch()
 	}
-	f.timeout = g.Rules.Timeout(f.action.Op, g.NodeTimeout)
+	f.timeout = g.NodeTimeout
+	if f.action.Op == core.Acquire || f.action.Op == core.Confirm {
+		f.timeout = g.pacing.timeout()
+	}
+	f.timeout = g.Rules.Timeout(f.action.Op, f.timeout)
 	f.left.Store(int32(f.action.To.Len()))
 	g.inflight.add(1)
 	for i := range g.Peers {
@@ -114,6 +119,7 @@ func (c *call) Done(a node.Answer, err error) {
 	f := c.fanout
 	g := f.group
 	if !c.over.CompareAndSwap(false, true) { // it comes too late
+		c.heard.Store(true)
 		g.health.late(c.node, err, g.Env.Now()-f.sent, f.timeout)
 		f.of.late(f, c.node, a, err)
 		return
@@ -127,7 +133,11 @@ func (c *call) Done(a node.Answer, err error) {
 	if ours || errors.Is(err, context.DeadlineExceeded) {
 		// It is the request's own context that ended. The error must not match
 		// the caller's, which is how a caller tells that it gave up itself.
-		err = noAnswer(f.timeout)
+		if err != timeUp && f.action.Op == core.Acquire {
+			err = gaveUp(f.timeout) // the node's last word
+		} else {
+			err = noAnswer(f.timeout)
+		}
 		// This process was paused: answers may be waiting.
 		ours = ours || g.Env.Now()-f.sent > 2*f.timeout
 	}
@@ -149,11 +159,48 @@ type noAnswer time.Duration
 
 func (d noAnswer) Error() string { return fmt.Sprintf("no answer within %v", time.Duration(d)) }
 
-// expire ends the calls that have not been answered in time.
+// gaveUp is the same of a request that is not answered any more.
+type gaveUp time.Duration
+
+func (d gaveUp) Error() string { return noAnswer(d).Error() }
+
+// timeUp is the answer of a node whose time is up. It may answer later.
+var timeUp = fmt.Errorf("its time is up: %w", context.DeadlineExceeded)
+
+// expire ends the calls that have not been answered in time. An acquire may be carried out later,
+// which its answer says if it comes.
 func (f *fanout) expire() {
-	for i := range f.group.Peers {
-		if f.action.To.Has(i) {
-			f.calls.of(i).Done(node.Answer{}, context.DeadlineExceeded)
+	g := f.group
+	var silent core.Set
+	for i := range g.Peers {
+		if f.action.To.Has(i) && !f.calls.of(i).over.Load() {
+			silent = silent.With(i)
+			f.calls.of(i).Done(node.Answer{}, timeUp)
+		}
+	}
+	if f.action.Op != core.Acquire || silent == 0 {
+		return
+	}
+	u := &unheard{fanout: f, nodes: silent}
+	if g.inflight.isClosed() {
+		u.expire()
+		return
+	}
+	g.deadlines.add(&u.limit, u, g.Env.Now(), f.sent+core.Patience(f.request.TTL))
+}
+
+// unheard are the nodes that have not answered an acquire in time, and may have it still.
+type unheard struct {
+	fanout *fanout
+	nodes  core.Set
+	limit  deadline
+}
+
+// expire tells that no answer is waited for any more.
+func (u *unheard) expire() {
+	for i := range u.fanout.group.Peers {
+		if u.nodes.Has(i) && u.fanout.calls.of(i).heard.CompareAndSwap(false, true) {
+			u.fanout.of.late(u.fanout, i, node.Answer{}, context.DeadlineExceeded)
 		}
 	}
 }

@@ -69,6 +69,7 @@ type group struct {
 	ticks     ticks
 	health    health
 	strays    strays
+	pacing    pacing
 
 	// seen is the largest register that any node ever showed, for proposals.
 	seen atomic.Uint64
@@ -86,7 +87,9 @@ func newGroup(c Config) *group {
 	g.time = c.Rules.NodeTime(&g.clock)
 	g.health = health{env: c.Env, inflight: &g.inflight, tell: c.HealthChanged, peers: make([]peerHealth, len(c.Peers))}
 	g.deadlines.env, g.ticks.env = c.Env, c.Env
-	g.strays = strays{env: c.Env, ttl: c.TTL, bound: c.Bound, peers: make([][]*stray, len(c.Peers))}
+	g.pacing = pacing{env: c.Env, pace: core.Pace{NodeTimeout: c.NodeTimeout, TTL: c.TTL}}
+	g.strays = strays{env: c.Env, ttl: c.TTL, bound: c.Bound, peers: make([][]*stray, len(c.Peers)),
+		under: make([]int, len(c.Peers))}
 	for i, p := range c.Peers {
 		if p.InOrder() {
 			g.ordered = g.ordered.With(i)

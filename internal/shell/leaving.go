@@ -14,14 +14,15 @@ type leaving struct {
 	fanout  fanout
 	left    atomic.Int32
 	unheard atomic.Uint32 // a core.Set
+	silent  atomic.Uint32 // those of them that may still answer
 	freed   atomic.Bool
-	done    func(unheard core.Set, freed bool)
+	done    func(unheard, silent core.Set, freed bool)
 	heard   func(node int)
 }
 
 // leave sends it. Done is told who has not answered, and whether one had the lease. Heard, which
 // may be nil, is told of each answer, however late.
-func leave(g *group, to core.Set, r node.Request, done func(unheard core.Set, freed bool), heard func(node int)) {
+func leave(g *group, to core.Set, r node.Request, done func(unheard, silent core.Set, freed bool), heard func(node int)) {
 	l := &leaving{done: done, heard: heard}
 	l.left.Store(int32(to.Len()))
 	l.fanout = fanout{group: g, of: l, action: core.Action{Op: core.Release, To: to}, request: r,
@@ -34,18 +35,27 @@ func (l *leaving) answered(_ *fanout, i int, a node.Answer, err error) {
 	switch {
 	case err != nil:
 		l.unheard.Or(uint32(core.Set(0).With(i)))
+		if replyOf(a, err).Silent {
+			l.silent.Or(uint32(core.Set(0).With(i)))
+		}
 	case a.Status == node.Granted:
 		l.freed.Store(true)
 	}
 	l.late(nil, i, a, err)
 	if l.left.Add(-1) == 0 {
-		l.done(core.Set(l.unheard.Load()), l.freed.Load())
+		l.done(core.Set(l.unheard.Load()), core.Set(l.silent.Load()), l.freed.Load())
 	}
 }
 
 // late implements answerer.
-func (l *leaving) late(_ *fanout, i int, _ node.Answer, err error) {
-	if err == nil && l.heard != nil {
+func (l *leaving) late(f *fanout, i int, a node.Answer, err error) {
+	switch {
+	case err != nil && f != nil:
+		f.group.strays.lost(i, &f.request)
+	case err != nil:
+	case l.heard != nil:
 		l.heard(i)
+	case f != nil:
+		f.group.strays.answered(i, &f.request, a.Status == node.Granted)
 	}
 }

@@ -25,6 +25,7 @@ type Lock struct {
 	values context.Context
 	start  time.Duration
 	given  bool // by the nodes, to its waiter
+	waits  bool // its caller does
 
 	acquiring, releasing fanout
 	released             atomic.Bool // releasing is in use
@@ -36,7 +37,11 @@ type Lock struct {
 	attempt    Attempt
 	own        core.Attempt // behind attempt
 	decided    bool
-	over       bool // the owner was told of the end
+	heard      int           // nodes that have answered the acquire, however late
+	left       int           // and those that still may, or have not failed to
+	heardAt    time.Duration // when a quorum of them had, or none was left
+	isPast     bool          // see outcome
+	over       bool          // the owner was told of the end
 	lost       Failure
 	failure    Failure
 	refusals   []core.Refusal
@@ -143,7 +148,10 @@ func (l *Lock) begin(g *group, of owner, name string, terms *Terms, from *Export
 	l.mu.Lock()
 	if l.cancelled { // nothing was sent
 		l.failure, l.decided = Failure{Reason: core.Cancelled}, true
+		l.left, l.heardAt = 0, start
+		outcome := l.outcome(start)
 		l.mu.Unlock()
+		g.pacing.ended(outcome)
 		l.of.decided(l)
 		return
 	}
@@ -152,7 +160,7 @@ func (l *Lock) begin(g *group, of owner, name string, terms *Terms, from *Export
 	if from == nil {
 		l.attempt, action = g.Rules.Attempt(&l.own, values, l.holder, params)
 	} else {
-		l.holder, l.adopts = from.Holder, true
+		l.holder, l.adopts, l.isPast = from.Holder, true, true
 		l.keeps, l.keepsFrom = from.AtLeast > 0, start
 		l.attempt, action = g.Rules.Adoption(&l.own, values, l.holder, params, from.Token, from.Mark)
 	}
@@ -165,7 +173,7 @@ func (l *Lock) begin(g *group, of owner, name string, terms *Terms, from *Export
 func (l *Lock) take(g *group, of owner, name string, terms *Terms, holder node.Holder, number fence.Token,
 	until time.Duration, values context.Context, start time.Duration) {
 	l.init(g, of, name, terms, values, start)
-	l.holder, l.given = holder, true
+	l.holder, l.given, l.isPast = holder, true, true
 	// Its first extension is due in a moment, and is not needed if the lock is held for less.
 	l.ticking.early = min(l.ticking.early, rule.ReservationTTL/100)
 	l.mu.Lock()
@@ -179,6 +187,7 @@ func (l *Lock) init(g *group, of owner, name string, terms *Terms, values contex
 	l.group, l.of, l.name, l.terms, l.values, l.start = g, of, name, terms, values, start
 	l.ticking.of, l.ticking.early = l, terms.TTL/100
 	l.peers = make([]peerState, len(g.Peers))
+	l.left = len(g.Peers)
 }
 
 // boundTTL is longer than any process lives: a lease that is bound to one is believed in for as
@@ -200,6 +209,7 @@ func (l *Lock) params(proposal fence.Token) core.Params {
 		Proposal: proposal,
 		Ordered:  l.group.ordered,
 		Shared:   l.terms.Shared,
+		Waits:    l.waits,
 	}
 }
 
@@ -234,7 +244,9 @@ func (l *Lock) cancel() {
 	action := l.attempt.Cancel()
 	now := l.group.Env.Now()
 	decided := l.settle(now)
+	outcome := l.outcome(now)
 	l.mu.Unlock()
+	l.group.pacing.ended(outcome)
 	l.send(action, now)
 	if decided {
 		l.of.decided(l)

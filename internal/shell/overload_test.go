@@ -146,7 +146,11 @@ func (p *parted) Start(values context.Context, r node.Request, timeout time.Dura
 
 // load are servers and the locks that are held by them, of one client each, or of one for all.
 type load struct {
+	began   time.Time
+	ttl     time.Duration
 	servers []*serial
+	peers   []Peer
+	client  *Client // the newest
 	owners  []*loadOwner
 }
 
@@ -165,27 +169,37 @@ func (o *loadOwner) Freed(Failure)                      {}
 
 // newLoad has so many locks acquired, over a TTL.
 func newLoad(t *testing.T, locks int, ttl time.Duration, as func(*serial) Peer, clients int) *load {
-	l := &load{}
-	var peers []Peer
+	l := &load{began: time.Now(), ttl: ttl}
 	for i := range 5 {
 		s := &serial{node: memnode.New(fmt.Sprint(i))}
-		l.servers, peers = append(l.servers, s), append(peers, as(s))
+		l.servers, l.peers = append(l.servers, s), append(l.peers, as(s))
 	}
-	began := time.Now()
-	var c *Client
 	for i := range locks {
-		time.Sleep(time.Until(began.Add(ttl * time.Duration(i) / time.Duration(locks))))
+		time.Sleep(time.Until(l.began.Add(ttl * time.Duration(i) / time.Duration(locks))))
 		if i < clients {
-			c = NewClient(Config{Env: &bubbleEnv{began, time.Hour}, Peers: peers, Terms: Terms{TTL: ttl}, NodeTimeout: ttl / 20})
+			l.client = l.newClient()
 		}
-		o := &loadOwner{done: make(chan Failure, 1)}
-		c.Acquire(&o.a, context.Background(), fmt.Sprint("name ", i), c.Terms(), o)
+		o := l.acquire(l.client, fmt.Sprint("name ", i), false)
 		if f := <-o.done; f.Failed() {
 			t.Fatal(f)
 		}
 		l.owners = append(l.owners, o)
 	}
 	return l
+}
+
+func (l *load) newClient() *Client {
+	return NewClient(Config{Env: &bubbleEnv{l.began, time.Hour}, Peers: l.peers, Terms: Terms{TTL: l.ttl},
+		NodeTimeout: l.ttl / 20})
+}
+
+// acquire begins an acquisition that waits.
+func (l *load) acquire(c *Client, name string, shared bool) *loadOwner {
+	o := &loadOwner{done: make(chan Failure, 1)}
+	terms := c.Terms()
+	terms.Shared = shared
+	c.Acquire(&o.a, context.Background(), name, terms, o)
+	return o
 }
 
 func (l *load) lost() (n int) {
@@ -204,6 +218,16 @@ func (l *load) served() (n int) {
 		s.mu.Unlock()
 	}
 	return n
+}
+
+// behind returns for how long the server is busy with what it has that is behind most.
+func (l *load) behind() (most time.Duration) {
+	for _, s := range l.servers {
+		s.mu.Lock()
+		most = max(most, time.Until(s.busy))
+		s.mu.Unlock()
+	}
+	return most
 }
 
 // costs sets what a request takes.

@@ -36,7 +36,7 @@ type Attempt interface {
 	Token() fence.Token
 	Until() time.Duration
 	OnAcquire(node int, r core.Reply, now time.Duration) core.Action
-	OnLateAcquire(node int, r core.Reply) core.Action
+	OnLateAcquire(node int, r core.Reply, now time.Duration) core.Action
 	OnConfirm(node int, asked fence.Token, r core.Reply, now time.Duration) core.Action
 	OnExtend(node int, round uint32, asked fence.Token, r core.Reply, now time.Duration) core.Action
 	OnRelease(node int, r core.Reply)

@@ -24,6 +24,7 @@ type strays struct {
 
 	mu    sync.Mutex
 	peers [][]*stray // by peer, the oldest first
+	under []int      // how many are under way, by peer
 	timer Timer      // nil while there are none
 	over  bool
 }
@@ -32,13 +33,23 @@ type strays struct {
 type stray struct {
 	request node.Request
 	settled bool // one answer to the release is enough
+	silent  bool // an answer may come: a server that is behind is not asked for more
 	since   time.Duration
 	heard   time.Duration // when the node answered again
+	asked   time.Duration // when it was asked last
 	next    time.Duration // when it is asked again
+	due     bool          // it is to be asked as soon as there is room
 	until   time.Duration // when the lease has ended, if it ever was there; 0: the node does not answer
 }
 
+// of reports whether it is of the same release.
+func (t *stray) of(r *node.Request) bool {
+	waiter := t.request.Place.Waiter
+	return t.request.Holder == r.Holder && (waiter == "" || waiter == r.Place.Waiter)
+}
+
 const (
+	fewStrays = 4    // under way to a node
 	maxStrays = 1024 // of a node: what can be under way to it when it stops, and more
 	// longestStray is for how many TTLs the end of an outage is waited for.
 	longestStray = 30
@@ -46,27 +57,38 @@ const (
 
 // add takes a release that was not answered. Settled: no lease can turn up any more that is
 // not there already.
-func (s *strays) add(peer int, r node.Request, settled bool) {
+// Silent: its answer may still come, unless it is said to be lost.
+func (s *strays) add(peer int, r node.Request, settled, silent bool) {
 	r.Place = node.Place{} // the waiter has gone on since
-	s.put(peer, r, settled)
+	s.put(peer, r, settled, silent)
 }
 
 // addWaiter takes a release, without a holder, that was not answered: of a waiter that has gone,
 // and may be in the node's queue.
-func (s *strays) addWaiter(peer int, r node.Request) { s.put(peer, r, true) }
+func (s *strays) addWaiter(peer int, r node.Request, silent bool) { s.put(peer, r, true, silent) }
 
-func (s *strays) put(peer int, r node.Request, settled bool) {
+// lost tells that the answer of a release does not come any more.
+func (s *strays) lost(peer int, r *node.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, t := range s.peers[peer] {
+		if t.of(r) {
+			t.silent = false
+		}
+	}
+}
+
+func (s *strays) put(peer int, r node.Request, settled, silent bool) {
 	now := s.env.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	again := func(t *stray) bool { return t.request.Holder == r.Holder && t.request.Place == r.Place }
-	if s.over || slices.ContainsFunc(s.peers[peer], again) {
+	if s.over || slices.ContainsFunc(s.peers[peer], func(t *stray) bool { return t.of(&r) }) {
 		return
 	}
 	if len(s.peers[peer]) == maxStrays {
 		s.peers[peer] = slices.Delete(s.peers[peer], 0, 1)
 	}
-	s.peers[peer] = append(s.peers[peer], &stray{request: r, settled: settled, since: now})
+	s.peers[peer] = append(s.peers[peer], &stray{request: r, settled: settled, silent: silent, since: now, asked: now})
 	s.rest()
 }
 
@@ -81,7 +103,6 @@ func (s *strays) rest() {
 // does is asked less and less often: what comes late comes soon, as a rule.
 func (s *strays) wake() {
 	now := s.env.Now()
-	due := make([][]*stray, len(s.peers))
 	s.mu.Lock()
 	s.timer = nil
 	for peer, all := range s.peers {
@@ -92,12 +113,10 @@ func (s *strays) wake() {
 		asked := false
 		for _, t := range all {
 			switch {
-			case t.until == 0 && !asked:
-				asked = true
-				due[peer] = append(due[peer], t)
+			case t.until == 0 && !asked && (!t.silent || now-t.since >= max(s.ttl, 2*(t.asked-t.since))):
+				asked, t.asked, t.due = true, now, true
 			case t.until != 0 && now >= t.next:
-				t.next = now + 2*(now-t.heard) + s.ttl/6
-				due[peer] = append(due[peer], t)
+				t.next, t.due = now+2*(now-t.heard)+s.ttl/6, true
 			}
 		}
 		if len(all) > 0 {
@@ -105,29 +124,44 @@ func (s *strays) wake() {
 		}
 	}
 	s.mu.Unlock()
-	s.repeat(due)
-}
-
-func (s *strays) repeat(what [][]*stray) {
-	for peer, all := range what {
-		for _, t := range all {
-			s.send(peer, t.request, func(heard, freed bool) {
-				if heard {
-					s.heard(peer, t, freed)
-				}
-			})
-		}
+	for peer := range s.under {
+		s.repeat(peer)
 	}
 }
 
-// heard is told that a node answers, and so that what may turn up there has a TTL from now
-// on. What was there, and is freed, does not come again.
+// repeat sends what is due to a node, a few at a time.
+func (s *strays) repeat(peer int) {
+	for {
+		s.mu.Lock()
+		i := -1
+		if s.under[peer] < fewStrays && !s.over {
+			i = slices.IndexFunc(s.peers[peer], func(t *stray) bool { return t.due })
+		}
+		if i < 0 {
+			s.mu.Unlock()
+			return
+		}
+		t := s.peers[peer][i]
+		t.due = false
+		s.under[peer]++
+		s.mu.Unlock()
+		s.send(peer, t.request, func(heard, freed bool) {
+			s.mu.Lock()
+			s.under[peer]--
+			if heard {
+				s.heard(peer, t, freed)
+			}
+			s.mu.Unlock()
+			s.repeat(peer)
+		})
+	}
+}
+
+// heard is told, with the mutex held, that a node answers, and so that what may turn up there has a
+// TTL from now on. What was there, and is freed, does not come again.
 func (s *strays) heard(peer int, which *stray, freed bool) {
 	now := s.env.Now()
-	due := make([][]*stray, peer+1)
-	s.mu.Lock()
 	if s.over {
-		s.mu.Unlock()
 		return
 	}
 	if freed || which.settled {
@@ -136,20 +170,27 @@ func (s *strays) heard(peer int, which *stray, freed bool) {
 	for _, t := range s.peers[peer] {
 		if t.until == 0 {
 			t.heard, t.next, t.until = now, now+s.ttl/6, now+cmp.Or(t.request.TTL, s.ttl) // a waiter has none
-			if t != which {
-				due[peer] = append(due[peer], t)
-			}
+			t.due = t != which
 		}
 	}
+}
+
+// answered tells that a release was answered after its time was up.
+func (s *strays) answered(peer int, r *node.Request, freed bool) {
+	s.mu.Lock()
+	i := slices.IndexFunc(s.peers[peer], func(t *stray) bool { return t.of(r) })
+	if i >= 0 {
+		s.heard(peer, s.peers[peer][i], freed)
+	}
 	s.mu.Unlock()
-	s.repeat(due)
+	s.repeat(peer)
 }
 
 // end forgets all of them.
 func (s *strays) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.over, s.peers = true, nil
+	s.over, s.peers = true, make([][]*stray, len(s.peers))
 	if s.timer != nil {
 		s.timer.Stop()
 	}

@@ -29,6 +29,7 @@ type waiter struct {
 	stuck   core.Set    // of these, who has refused with it meanwhile,
 	asked   core.Set    // and who was asked again since it has answered
 	parted  bool        // its lock has ended
+	shown   bool        // a node may have its place
 }
 
 // hurried is told, without the mutex, that it may be time to try again.
@@ -44,6 +45,7 @@ func (w *waiter) place(op core.Op) node.Place {
 	defer w.mu.Unlock()
 	switch {
 	case op == core.Acquire || w.waiting:
+		w.shown = w.shown || w.at.Waiter != ""
 		return w.at
 	case w.given.Taken() != 0 && !w.parted:
 		return node.Place{} // it would give its lock back
@@ -62,6 +64,13 @@ func (w *waiter) isWaiting() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.waiting
+}
+
+// isShown reports whether a node may have its place.
+func (w *waiter) isShown() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.shown
 }
 
 func (w *waiter) inQueue() bool {

@@ -198,7 +198,7 @@ var hung = requesting(func(c *client, to int, q node.Request, done func(node.Ans
 // limiting gives some requests another time limit, or all if none is named.
 func limiting(limit func(c *client) time.Duration, of ...core.Op) func(r *rules) {
 	return func(r *rules) {
-		r.timeout = func(c *client, op core.Op) time.Duration {
+		r.timeout = func(c *client, op core.Op, _ time.Duration) time.Duration {
 			if slices.Contains(of, op) || len(of) == 0 {
 				return limit(c)
 			}

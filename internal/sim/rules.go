@@ -23,7 +23,7 @@ type rules struct {
 	given    func(l *lock, honest shell.Attempt, until time.Duration) shell.Attempt
 	retry    func(honest shell.Retry) shell.Retry
 	nodeTime func(honest shell.NodeTime) shell.NodeTime
-	timeout  func(c *client, op core.Op) time.Duration
+	timeout  func(c *client, op core.Op, shipped time.Duration) time.Duration
 	force    func(answers []fence.Token) (core.Set, fence.Token)
 
 	// What a client's process is given, and its requests.
@@ -58,7 +58,7 @@ func shipped() rules {
 		given:    func(_ *lock, honest shell.Attempt, _ time.Duration) shell.Attempt { return honest },
 		retry:    func(honest shell.Retry) shell.Retry { return honest },
 		nodeTime: func(honest shell.NodeTime) shell.NodeTime { return honest },
-		timeout:  func(c *client, _ core.Op) time.Duration { return c.nodeTimeout },
+		timeout:  func(_ *client, _ core.Op, d time.Duration) time.Duration { return d },
 		force:    core.ForceNext,
 
 		identity: func(_ *client, n int) int { return n },
@@ -166,8 +166,8 @@ func (r clientRules) Retry(own *core.Retry) shell.Retry { return r.c.w.rules.ret
 func (r clientRules) NodeTime(own *core.NodeTime) shell.NodeTime { return r.c.w.rules.nodeTime(own) }
 
 // Timeout implements shell.Rules.
-func (r clientRules) Timeout(op core.Op, _ time.Duration) time.Duration {
-	return r.c.w.rules.timeout(r.c, op)
+func (r clientRules) Timeout(op core.Op, d time.Duration) time.Duration {
+	return r.c.w.rules.timeout(r.c, op, d)
 }
 
 // watched is an attempt whose steps are told to the checkers.
@@ -179,6 +179,11 @@ type watched struct {
 func (t watched) OnAcquire(node int, r core.Reply, now time.Duration) core.Action {
 	t.heard(node, core.Acquire, r)
 	return t.look(t.Attempt.OnAcquire(node, r, now))
+}
+
+func (t watched) OnLateAcquire(node int, r core.Reply, now time.Duration) core.Action {
+	t.heard(node, core.Acquire, r)
+	return t.look(t.Attempt.OnLateAcquire(node, r, now))
 }
 
 func (t watched) OnConfirm(node int, asked fence.Token, r core.Reply, now time.Duration) core.Action {

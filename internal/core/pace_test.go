@@ -1,0 +1,211 @@
+package core_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/fenlock/fenlock/internal/core"
+)
+
+const paceTimeout = 500 * time.Millisecond
+
+// one makes an attempt that takes so long, and returns the time after it.
+func one(p *core.Pace, now, took time.Duration) time.Duration {
+	p.Begin(now)
+	p.Ended(now+took, now, took, false, 0.5)
+	return now + took
+}
+
+// While answers come within the node timeout, any number of attempts may be under way.
+func TestPaceLeavesTheCalmAlone(t *testing.T) {
+	p := core.Pace{NodeTimeout: paceTimeout, TTL: 10 * time.Second}
+	for _, now := range []time.Duration{-time.Hour, 0, time.Hour} {
+		for range 1000 {
+			if wait, ok := p.Due(now); !ok || wait > 0 {
+				t.Fatal(wait, ok)
+			}
+			p.Begin(now)
+		}
+		for range 1000 {
+			p.Ended(now+paceTimeout, now, paceTimeout, false, 0)
+		}
+	}
+	if p.Timeout() != paceTimeout {
+		t.Error(p.Timeout())
+	}
+}
+
+// A client whose attempts take longer pauses after each, ever longer, but no longer than three
+// quarters of the TTL. When they are fast again, it does not.
+func TestPacePauses(t *testing.T) {
+	for _, epoch := range []time.Duration{-time.Hour, 0, time.Hour} {
+		p := core.Pace{NodeTimeout: paceTimeout, TTL: 10 * time.Second}
+		now := one(&p, epoch, 2*time.Second)
+		before := time.Duration(0)
+		for i := range 5 {
+			wait, ok := p.Due(now)
+			if !ok || wait < before || wait == 0 || wait > 6*time.Second || i == 4 && wait < 5*time.Second {
+				t.Fatalf("epoch %v, %d: waits for %v after %v, %v", epoch, i, wait, before, ok)
+			}
+			before = wait
+			now = one(&p, now+wait, 2*time.Second)
+		}
+		for range 20 {
+			wait, _ := p.Due(now)
+			now = one(&p, now+max(wait, 0), time.Millisecond)
+		}
+		p.Begin(now)
+		if wait, ok := p.Due(now); !ok || wait > 0 {
+			t.Error("it still waits", wait, ok)
+		}
+	}
+}
+
+// A client with many attempts under way has fewer of them, about as many as take the node timeout.
+// What began before the number was changed does not change it again.
+func TestPaceHasAWindow(t *testing.T) {
+	p := core.Pace{NodeTimeout: paceTimeout, TTL: 10 * time.Second}
+	const many = 64
+	for range many {
+		p.Begin(0)
+	}
+	start := time.Minute // they are usual
+	for range many {
+		p.Ended(start, start-time.Millisecond, time.Millisecond, false, 0.5)
+		p.Begin(start)
+	}
+	now := start + 4*paceTimeout
+	for range many {
+		p.Ended(now, start, 4*paceTimeout, true, 0.5)
+	}
+	may := 0
+	for {
+		if wait, ok := p.Due(now); !ok || wait > 0 {
+			break
+		}
+		p.Begin(now)
+		may++
+	}
+	// Five eighths of what was usual, which is nearly all of them.
+	if may < many/2 || may > many*5/8 {
+		t.Errorf("%d may be under way, of %d", may, many)
+	}
+	// Those that are fast let more be under way; while others wait, there is a window.
+	for range may {
+		p.Ended(now+paceTimeout/4, now, paceTimeout/4, true, 0.5)
+	}
+	more := 0
+	for now += paceTimeout / 4; more < 2*many; more++ {
+		if _, ok := p.Due(now); !ok {
+			break
+		}
+		p.Begin(now)
+	}
+	if more <= may || more > 2*may {
+		t.Errorf("%d may be under way, after %d", more, may)
+	}
+}
+
+// Answers are waited for as long as they take, but not longer than a sixth of the TTL.
+func TestPaceFollowsWhatIsMeasured(t *testing.T) {
+	p := core.Pace{NodeTimeout: paceTimeout, TTL: 12 * time.Second}
+	want := func(d time.Duration) {
+		t.Helper()
+		if p.Timeout() != d {
+			t.Errorf("%v, want %v", p.Timeout(), d)
+		}
+	}
+	now := one(&p, 0, paceTimeout)
+	want(paceTimeout)
+	p.Silent(600 * time.Millisecond)
+	want(1200 * time.Millisecond)
+	now = one(&p, now, 5*time.Second)
+	want(2 * time.Second)
+	for range 100 {
+		now = one(&p, now, time.Millisecond)
+	}
+	want(paceTimeout)
+	far := core.Pace{NodeTimeout: 3 * time.Second, TTL: 12 * time.Second}
+	one(&far, 0, 5*time.Second)
+	if far.Timeout() != 3*time.Second {
+		t.Error(far.Timeout())
+	}
+}
+
+// An attempt that is not made is not under way.
+func TestPaceSkips(t *testing.T) {
+	p := core.Pace{NodeTimeout: paceTimeout, TTL: 10 * time.Second}
+	now := one(&p, 0, 2*time.Second)
+	wait, _ := p.Due(now)
+	now += wait
+	p.Begin(now)
+	if _, ok := p.Due(now); ok {
+		t.Error("two may be under way")
+	}
+	p.Skip(now)
+	if wait, ok := p.Due(now); !ok || wait > 0 {
+		t.Error("it waits for one that was not made")
+	}
+}
+
+// An attempt whose caller waits is not given up before the nodes that are silent have answered.
+// Their grants count, with a validity from its start.
+func TestLateGrantsAreTheLock(t *testing.T) {
+	for _, waits := range []bool{true, false} {
+		a, _ := core.NewAttempt(core.Params{Nodes: 5, TTL: testTTL, Start: start, Proposal: 7, Waits: waits})
+		for n := range 5 {
+			if n == 1 {
+				a.OnAcquire(n, granted(7), start+1)
+			} else {
+				a.OnAcquire(n, silent, start+2)
+			}
+		}
+		if !waits {
+			if a.Phase() != core.Over || a.Reason() != core.NoQuorum {
+				t.Error(a.Phase(), a.Reason())
+			}
+			continue
+		}
+		for n := range 2 {
+			if a.Phase() != core.Acquiring {
+				t.Fatal(a.Phase(), a.Reason())
+			}
+			wantAction(t, a.OnLateAcquire(3+n, granted(7), start+3), core.Action{})
+		}
+		if a.Phase() != core.Holding || a.Token() != 7 || a.Until() != core.Validity(start, testTTL) {
+			t.Error(a.Phase(), a.Token(), a.Until())
+		}
+		// The next ones are leases of the lock.
+		wantAction(t, a.OnLateAcquire(0, granted(9), start+4), core.Action{})
+	}
+}
+
+// It fails as soon as no quorum can answer any more: the rest have, or will not.
+func TestSilenceEnds(t *testing.T) {
+	begin := func() core.Attempt {
+		a, _ := core.NewAttempt(core.Params{Nodes: 3, TTL: testTTL, Start: start, Proposal: 7, Waits: true, Ordered: set(2)})
+		for n := range 3 {
+			a.OnAcquire(n, silent, start+1)
+		}
+		return a
+	}
+	a := begin()
+	wantAction(t, a.OnLateAcquire(0, granted(7), start+2), core.Action{})
+	wantAction(t, a.OnLateAcquire(1, held, start+2), release(0, 2))
+	if a.Reason() != core.Contended {
+		t.Error(a.Reason())
+	}
+	a = begin()
+	wantAction(t, a.OnLateAcquire(0, unknown, start+2), core.Action{})
+	wantAction(t, a.OnLateAcquire(1, unknown, start+2), release(0, 1, 2))
+	if a.Reason() != core.NoQuorum {
+		t.Error(a.Reason())
+	}
+	// What keeps requests in order has the release behind the acquire, the other may not.
+	wantAction(t, a.OnLateAcquire(2, granted(8), start+3), core.Action{})
+	wantAction(t, a.OnLateAcquire(1, granted(8), start+3), release(1))
+	a = begin()
+	if a.OnLateAcquire(0, granted(7), core.Validity(start, testTTL)); a.Phase() != core.Over {
+		t.Error("it goes on beyond the validity")
+	}
+}
