@@ -41,9 +41,9 @@ func (a *Attempt) AppendNode(b []byte, node int, extensions bool) []byte {
 	switch a.phase {
 	case Acquiring:
 		return append(b, byte(a.granted[node]), Flags(a.acquire.yes.Has(node), a.acquire.no.Has(node),
-			a.acquire.unknown.Has(node), a.leaseless.Has(node)))
+			a.acquire.unknown.Has(node), a.leaseless.Has(node), a.silent.Has(node)))
 	case Confirming:
-		b = append(b, votes, Flags(a.leaseless.Has(node), a.acquire.no.Has(node)))
+		b = append(b, votes, Flags(a.leaseless.Has(node), a.acquire.no.Has(node), a.silent.Has(node)))
 	case Holding:
 		if extensions {
 			switch { // once it is carried, a refusal changes nothing
@@ -61,6 +61,9 @@ func (a *Attempt) AppendNode(b []byte, node int, extensions bool) []byte {
 	}
 	return b
 }
+
+// IsSilent reports whether a node has not answered the acquire in time, and still may.
+func (a *Attempt) IsSilent(node int) bool { return a.silent.Has(node) }
 
 // AppendRounds appends what belongs to one node and matters to answers that come late, and to
 // rounds that go on.

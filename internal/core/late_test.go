@@ -202,6 +202,32 @@ func TestLateAnswersThatDoNotCount(t *testing.T) {
 		accepts(&a, second)
 		wantUntil(t, &a, core.Validity(tardy, testTTL))
 	})
+	t.Run("when others can share the name, and no round has begun since", func(t *testing.T) {
+		a, first := stalled(t, 3)
+		second := a.StartExtend(third + 1).Round
+		a.Share()
+		accepts(&a, first)
+		wantUntil(t, &a, validEnd)
+		if _, s := a.Extension(); s != core.Pending {
+			t.Errorf("round %d, state %d", second, s)
+		}
+	})
+	t.Run("one of an earlier round and one of a shared round", func(t *testing.T) {
+		for _, shares := range []bool{false, true} {
+			a, first := stalled(t, 3)
+			a.OnExtend(0, first, 0, granted(7), tardy)
+			want := core.Validity(third, testTTL)
+			if shares {
+				a.Share()
+				want = validEnd
+			}
+			second := a.StartExtend(tardy).Round
+			a.OnExtend(1, second, 0, granted(7), tardy+1)
+			wantUntil(t, &a, want)
+			a.OnExtend(2, second, 0, granted(7), tardy+2)
+			wantUntil(t, &a, core.Validity(tardy, testTTL))
+		}
+	})
 	t.Run("of an earlier round of a name that is shared", func(t *testing.T) {
 		for _, adopted := range []bool{false, true} {
 			p := core.Params{Nodes: 3, TTL: testTTL, Start: start, Proposal: 7, Shared: true}

@@ -26,7 +26,7 @@ func (m *model) apply(s *state, mv move, t *trace) (violation string) {
 		m.begin(s, i, mv.arg, n, t)
 	case runAcquire, runConfirm, runExtend, runRaise:
 		m.run(s, mv, t)
-	case hearAcquire, hearConfirm, timeoutConfirm:
+	case hearAcquire, hearConfirm, timeoutConfirm, silence:
 		violation = m.hear(s, mv, t)
 	case hearExtend:
 		violation = cmp.Or(m.hearExtend(s, i, n, t), m.outrun(s))
@@ -189,7 +189,7 @@ func (m *model) prelude(s *state, mv move, t *trace) {
 
 func (m *model) begin(s *state, i int, proposal uint8, how int, t *trace) {
 	a, shared := &s.attempts[i], how == 1
-	attempt, action := core.NewAttempt(core.Params{Nodes: nNodes, TTL: ttl, Proposal: fence.Token(proposal),
+	attempt, action := core.NewAttempt(core.Params{Nodes: nNodes, TTL: ttl, Waits: m.silences, Proposal: fence.Token(proposal),
 		Shared: shared})
 	a.core, a.begun, a.proposal, a.shared = attempt, true, proposal, maxRounds+1
 	if shared {

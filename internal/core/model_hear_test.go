@@ -15,7 +15,7 @@ import (
 // tokens if the attempt holds from now on.
 //
 // Other requests need no timeout. An acquire or an extend that timed out has no effect on an
-// Attempt but to bring it nearer to giving up. What an attempt that gave up does, an attempt to
+// Attempt but to bring it nearer to giving up. If its caller waits, it goes on: see silences. What an attempt that gave up does, an attempt to
 // which nothing is delivered any more does, too.
 func (m *model) hear(s *state, mv move, t *trace) (violation string) {
 	i, n := mv.attempt(), mv.node()
@@ -31,6 +31,13 @@ func (m *model) hear(s *state, mv move, t *trace) (violation string) {
 		if m.repeats {
 			a.acquires[n].stage = request
 		}
+		if a.core.IsSilent(n) {
+			action = a.core.OnLateAcquire(n, reply, now)
+		} else {
+			action = a.core.OnAcquire(n, reply, now)
+		}
+	case silence:
+		reply = core.Reply{Silent: true}
 		action = a.core.OnAcquire(n, reply, now)
 	case hearConfirm, timeoutConfirm:
 		msg := &a.confirms[n][mv.arg]
@@ -56,7 +63,7 @@ func (m *model) hear(s *state, mv move, t *trace) (violation string) {
 	finished := !held && a.core.Phase() == core.Holding
 	if t != nil {
 		what := "acquire"
-		if mv.kind != hearAcquire {
+		if mv.kind != hearAcquire && mv.kind != silence {
 			what = fmt.Sprintf("confirm of %d", asked)
 		}
 		t.say("%s hears of its %s at node %d: %s%s", name(i), what, n+1, words(reply), m.outcome(a, action, finished))

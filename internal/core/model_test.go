@@ -38,6 +38,7 @@ type model struct {
 	bumps     int             // how often another name of the stripe moves a register
 	bumpBy    []uint8         // by how much; nil is by one
 	timeouts  bool            // a confirm may time out, whatever becomes of it
+	silences  bool            // a node may be silent to an acquire of a caller that waits, and answer later
 	losses    int             // how often a node loses its memory, one at a time
 	rounds    int             // extensions per attempt
 	first     bool            // only the first attempt extends
@@ -162,6 +163,7 @@ const (
 	hearLate
 	goOn
 	timeoutConfirm
+	silence
 	startExtend
 	exportLock
 	adoptLock
@@ -291,6 +293,10 @@ func (m *model) messageMoves(s *state, i, n int, moves []move) []move {
 		}
 	case answered:
 		moves = append(moves, at(hearAcquire, i, n, 0))
+	}
+	if stage := a.acquires[n].stage; m.silences && (stage == request || stage == answered) &&
+		a.core.Phase() == core.Acquiring && !a.core.IsSilent(n) {
+		moves = append(moves, at(silence, i, n, 0))
 	}
 	for slot, msg := range a.confirms[n] {
 		switch msg.stage {
