@@ -189,8 +189,8 @@ func (m *model) prelude(s *state, mv move, t *trace) {
 
 func (m *model) begin(s *state, i int, proposal uint8, how int, t *trace) {
 	a, shared := &s.attempts[i], how == 1
-	attempt, action := core.NewAttempt(core.Params{Nodes: nNodes, TTL: ttl, Waits: m.silences, Proposal: fence.Token(proposal),
-		Shared: shared})
+	attempt, action := core.NewAttempt(core.Params{Nodes: nNodes, TTL: ttl, Proposal: fence.Token(proposal),
+		Waits: m.silences, Shared: shared})
 	a.core, a.begun, a.proposal, a.shared = attempt, true, proposal, maxRounds+1
 	if shared {
 		a.shared = 0

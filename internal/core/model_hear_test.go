@@ -15,8 +15,8 @@ import (
 // tokens if the attempt holds from now on.
 //
 // Other requests need no timeout. An acquire or an extend that timed out has no effect on an
-// Attempt but to bring it nearer to giving up. If its caller waits, it goes on: see silences. What an attempt that gave up does, an attempt to
-// which nothing is delivered any more does, too.
+// Attempt but to bring it nearer to giving up. If its caller waits, it goes on: see silences. What
+// an attempt that gave up does, an attempt to which nothing is delivered any more does, too.
 func (m *model) hear(s *state, mv move, t *trace) (violation string) {
 	i, n := mv.attempt(), mv.node()
 	a := &s.attempts[i]

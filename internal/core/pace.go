@@ -9,7 +9,7 @@ import "time"
 //
 // What waits at the servers is what all clients have under way. So windows settle, where rates
 // would swing. An attempt is under way until a quorum has answered, however late, or no answer is
-// waited for any more: to repeat it sooner would put the servers further behind.
+// waited for any more. To repeat it sooner would put the servers further behind.
 //
 // Nothing here is needed for safety. While answers come in time, it decides nothing. It is a plain
 // value. Not safe for concurrent use.
@@ -109,8 +109,8 @@ func (p *Pace) learn(now, asked, took time.Duration, more bool) {
 	}
 }
 
-// Timeout returns for how long the answers to an acquire or a confirm are waited for: the node
-// timeout or, if answers take longer, up to a sixth of the TTL.
+// Timeout returns for how long the answers to an acquire or a confirm are waited for. That is the
+// node timeout or, if answers take longer, up to a sixth of the TTL.
 func (p *Pace) Timeout() time.Duration {
 	if p.lag <= p.NodeTimeout {
 		return p.NodeTimeout

@@ -68,8 +68,9 @@ func (f *flood) come(rate float64, d time.Duration) float64 {
 	}
 }
 
-// New acquisitions far beyond what the servers can carry out take no held lock, and about as many of
-// them succeed as without the others. All is normal within a TTL after the last of them gave up.
+// New acquisitions far beyond what the servers can carry out take no held lock. About as many of
+// them succeed as at capacity. The servers are not behind when a TTL has passed since the last
+// caller gave up.
 func TestFloods(t *testing.T) {
 	const held, ttl, cost = 60, 10 * time.Second, 10 * time.Millisecond
 	const most = (1 - 3*held*float64(cost)/float64(ttl)) / 2 * float64(time.Second/cost) // locks a second
@@ -127,8 +128,8 @@ func TestFloods(t *testing.T) {
 	}
 }
 
-// Clients that come at one moment for one name all get it soon, although the servers need longer
-// for all of them than the node timeout.
+// Clients that come at one moment for one name all get it soon. The servers need longer for all of
+// them than the node timeout.
 func TestHerdsConverge(t *testing.T) {
 	const ttl, cost = 10 * time.Second, 4 * time.Millisecond
 	for _, scene := range []struct {

@@ -20,9 +20,11 @@ type leaving struct {
 	heard   func(node int)
 }
 
-// leave sends it. Done is told who has not answered, and whether one had the lease. Heard, which
+// leave sends it. Done is told which nodes have not answered, which of these still may, and whether
+// one had the lease. Heard, which
 // may be nil, is told of each answer, however late.
-func leave(g *group, to core.Set, r node.Request, done func(unheard, silent core.Set, freed bool), heard func(node int)) {
+func leave(g *group, to core.Set, r node.Request, done func(unheard, silent core.Set, freed bool),
+	heard func(node int)) {
 	l := &leaving{done: done, heard: heard}
 	l.left.Store(int32(to.Len()))
 	l.fanout = fanout{group: g, of: l, action: core.Action{Op: core.Release, To: to}, request: r,

@@ -23,8 +23,8 @@ type pacing struct {
 // called without any mutex held.
 type paced interface{ turn() }
 
-// enter begins an attempt, and reports whether it may. If not, its turn is called later. One that is
-// urgent begins in any case.
+// enter begins an attempt, and reports whether it may. If not, its turn is called later. One that
+// is urgent begins in any case.
 func (p *pacing) enter(a paced, now time.Duration, urgent bool) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -82,8 +82,8 @@ func (p *pacing) ended(o outcome) {
 	}
 }
 
-// wake has those begin whose turn it is: in any order, so that it is not always the one that has
-// waited for longest, and is about to give up.
+// wake has those begin whose turn it is, in random order: the one that has waited for longest is
+// about to give up.
 func (p *pacing) wake() {
 	for {
 		now, random := p.env.Now(), p.env.Random()

@@ -26,6 +26,10 @@ func (c *client) absent(until time.Duration) { c.healing.Absent(until) }
 func (l *lock) lostWrongly() (violation string) {
 	c, why := l.c, l.attempt.Reason()
 	lost := !l.released && !c.closing && (why == core.Expired || why == core.Taken)
+	if lost && c.w.profile.overload {
+		c.w.violate("overload", fmt.Sprintf("attempt %d of client %d loses name %d, and no more is wrong than load",
+			l.id, c.id, l.name))
+	}
 	if violation = c.healing.Ends(l.id, lost, c.w.now); violation != "" {
 		violation = fmt.Sprintf("client %d, name %d: %s", c.id, l.name, violation)
 	}

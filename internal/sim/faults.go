@@ -30,6 +30,7 @@ const (
 	copied
 	setBack
 	stray
+	stalled
 	paused
 	pausedForTTL
 	subscriptionBroken
@@ -92,7 +93,10 @@ var kinds = [faults]struct {
 	copied:   {"copy in its place", func(w *world, _ time.Duration) { w.restore(copied, w.someNode()) }},
 	setBack:  {"store set back", func(w *world, _ time.Duration) { w.restore(setBack, w.someNode()) }},
 	stray:    {name: "request for an earlier store"}, // that was carried out, and does not count
-	paused:   {"client paused", (*world).pause},
+	stalled: {"servers stalled", func(w *world, _ time.Duration) { // and answer late all that came meanwhile
+		w.stall(core.Set(w.rng.IntN(int(w.all())) + 1))
+	}},
+	paused: {"client paused", (*world).pause},
 	// For a TTL, or longer: counted by pause.
 	pausedForTTL: {"client paused for a TTL", (*world).pause},
 	subscriptionBroken: {"subscription broken", func(w *world, _ time.Duration) {

@@ -53,10 +53,13 @@ var votingMutants = []mutant{
 			}
 		})), where: five},
 	{name: "leases that come after the end of the validity are a lock", seen: "etcd #19597",
-		checks: is("tenure", "validity"), seeds: 100, broken: breaking(func(l *lock, b *broken) {
+		checks: is("tenure", "validity"), seeds: 300, broken: breaking(func(l *lock, b *broken) {
 			inTime := func(now time.Duration) time.Duration { return min(now, core.Validity(b.p.Start, b.p.TTL)-1) }
 			b.onAcquire = func(node int, reply core.Reply, now time.Duration) core.Action {
 				return b.Attempt.OnAcquire(node, reply, inTime(now))
+			}
+			b.onLate = func(node int, reply core.Reply, now time.Duration) core.Action {
+				return b.Attempt.OnLateAcquire(node, reply, inTime(now))
 			}
 			b.onConfirm = func(node int, asked fence.Token, reply core.Reply, now time.Duration) core.Action {
 				return b.Attempt.OnConfirm(node, asked, reply, inTime(now))

@@ -215,6 +215,7 @@ type broken struct {
 	heard        []heard  // about acquires
 	granted      core.Set // of them
 	onAcquire    func(node int, r core.Reply, now time.Duration) core.Action
+	onLate       func(node int, r core.Reply, now time.Duration) core.Action
 	onConfirm    func(node int, asked fence.Token, r core.Reply, now time.Duration) core.Action
 	onExtend     func(node int, round uint32, asked fence.Token, r core.Reply, now time.Duration) core.Action
 	tick         func(now time.Duration)
@@ -241,8 +242,9 @@ type heard struct {
 func breaking(f func(l *lock, b *broken)) func(r *rules) {
 	return func(r *rules) {
 		r.attempt = func(l *lock, a shell.Attempt, p core.Params) shell.Attempt {
-			b := &broken{Attempt: a, p: p, onAcquire: a.OnAcquire, onConfirm: a.OnConfirm, onExtend: a.OnExtend,
-				tick: a.Tick, startExtend: a.StartExtend, renew: a.Renew, startRelease: a.StartRelease, cancel: a.Cancel}
+			b := &broken{Attempt: a, p: p, onAcquire: a.OnAcquire, onLate: a.OnLateAcquire, onConfirm: a.OnConfirm,
+				onExtend: a.OnExtend, tick: a.Tick, startExtend: a.StartExtend, renew: a.Renew,
+				startRelease: a.StartRelease, cancel: a.Cancel}
 			f(l, b)
 			return b
 		}
@@ -255,6 +257,10 @@ func (b *broken) OnAcquire(node int, r core.Reply, now time.Duration) core.Actio
 		b.granted = b.granted.With(node)
 	}
 	return b.onAcquire(node, r, now)
+}
+
+func (b *broken) OnLateAcquire(node int, r core.Reply, now time.Duration) core.Action {
+	return b.onLate(node, r, now)
 }
 
 func (b *broken) OnConfirm(node int, asked fence.Token, r core.Reply, now time.Duration) core.Action {

@@ -137,7 +137,7 @@ func (c *client) send(i int, r node.Request, again bool, done func(node.Answer))
 			})
 		}
 	}
-	w.at(at, func() {
+	execute := func() {
 		var a node.Answer
 		is := 0
 		if n.down {
@@ -175,7 +175,20 @@ func (c *client) send(i int, r node.Request, again bool, done func(node.Answer))
 				done(a)
 			})
 		}
+	}
+	w.at(at, func() {
+		if turn := n.turn(); turn > w.now {
+			w.at(turn, execute)
+		} else {
+			execute()
+		}
 	})
+}
+
+// turn returns when a request is carried out that has come now: after those before it.
+func (n *server) turn() time.Duration {
+	n.busy = max(n.busy, n.w.now) + n.cost
+	return n.busy
 }
 
 // subscribe makes a client's waiters reachable on a node, however long it takes.

@@ -30,6 +30,9 @@ type server struct {
 	unmarked time.Duration // when its mark was removed, on its own clock
 	used     bool          // it was admitted once: what it has promised can be lost
 
+	cost time.Duration // what a request takes
+	busy time.Duration // until then with the requests that came
+
 	subs     []*subscription
 	down     bool
 	isolated time.Duration // until when an operator cannot reach it

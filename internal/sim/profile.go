@@ -45,6 +45,18 @@ type profile struct {
 	// what they take the store for.
 	says, batches int
 	foreign       bool // a process of another group tries to use the stores
+	// Only stalls go wrong, the nodes are slow, load says how much, and users come at the same
+	// moments.
+	overload bool
+	load     int
+}
+
+// burden makes it a world that is as overloaded as so few users can make it.
+func (p *profile) burden(load int) {
+	p.overload, p.load, p.only, p.also = true, load, stalled, gaveUpWaiting
+	p.loss, p.tail, p.twice, p.breaks, p.pace = 0, 0, 0, 0, 400*time.Millisecond
+	p.users, p.idle, p.fresh, p.foreign, p.says = 3, false, false, false, 0
+	p.trip = min(p.trip, 3*time.Millisecond)
 }
 
 // calm reports whether nothing goes wrong but that callers give up: every message
@@ -84,6 +96,9 @@ func (w *world) newProfile() profile {
 	}
 	// The stores of a group without registers are whose that comes first.
 	p.foreign = !p.fresh && p.breaks&registersSurvive == 0 && w.chance(200_000)
+	if w.chance(60_000) {
+		p.burden(pick(0, 1, 1))
+	}
 	if p.idle {
 		p.rest = 20 * time.Second
 	}

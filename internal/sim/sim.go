@@ -80,6 +80,8 @@ type world struct {
 	quietAt time.Duration // when the last fault is over
 	quiet   bool
 
+	stallAgain time.Duration // no stall before
+
 	names      []string
 	stripes    []int
 	resources  []int // what the names guard: numbers that users increment
@@ -158,6 +160,7 @@ func newWorld(seed uint64, opt Options) *world {
 	w.terms = groupTerms(w.maxTTL, w.profile.nodes)
 	for i := range w.profile.nodes {
 		n := w.newServer(w.newClock())
+		n.cost = w.upTo(w.maxTTL / 300 * time.Duration(w.profile.load))
 		n.kind = storeKind{noQueues: i < w.profile.noQueues, renames: w.chance(300_000), flushes: w.chance(500_000),
 			clears: w.chance(500_000), unsure: w.chance(300_000)}
 		w.nodes = append(w.nodes, n)
@@ -266,6 +269,9 @@ func (w *world) bound() time.Duration {
 // beQuiet ends all faults. What was done stays done.
 func (w *world) beQuiet() {
 	w.quiet = true
+	for _, n := range w.nodes {
+		n.cost = 0
+	}
 	w.note("nothing fails any more, with %[1]d attempts made", w.attempts, 0, 0, 0)
 	w.remains.lastIdentity, w.remains.lastWaiter = w.identities, make(map[string]uint64)
 	for _, c := range w.clients {

@@ -68,6 +68,31 @@ func (w *world) crash(n *server, f Fault, until time.Duration) {
 	w.at(until, n.restart)
 }
 
+// stall has nodes carry out nothing for up to a quarter of the shortest TTL.
+func (w *world) stall(nodes core.Set) {
+	if w.now < w.stallAgain {
+		return
+	}
+	until := min(w.now+w.wide(w.shortest()/4), w.quietAt)
+	w.stallAgain = until + w.maxTTL // what came meanwhile is carried out by then
+	w.count(stalled)
+	w.note("nodes %04[1]b stall until %[4]d", int(nodes), 0, 0, uint64(until))
+	for i, n := range w.nodes {
+		if nodes.Has(i) {
+			n.busy = max(n.busy, until)
+		}
+	}
+}
+
+// shortest returns the shortest TTL of a client.
+func (w *world) shortest() time.Duration {
+	d := w.maxTTL
+	for _, c := range w.clients {
+		d = min(d, c.ttl)
+	}
+	return d
+}
+
 // wipe has a store forget everything while it is up.
 func (w *world) wipe(n *server) {
 	w.count(wiped)

@@ -70,6 +70,8 @@ func (u *user) rest() {
 	case u.once:
 	case w.quiet:
 		u.c.after(w.upTo(time.Millisecond), u.next)
+	case w.profile.overload: // all of them at once
+		u.c.after(w.profile.pace*10-(w.now%(w.profile.pace*10)), u.next)
 	case w.profile.idle:
 		u.c.after(w.upTo(w.profile.rest), u.next)
 	default:

@@ -29,7 +29,8 @@ func main() {
 		flag.Usage()
 		os.Exit(2)
 	}
-	debug.SetGCPercent(1000) // a run keeps little
+	debug.SetGCPercent(1600) // a run keeps little
+	debug.SetMemoryLimit(1 << 30)
 	var total sim.Total
 	began, progress := time.Now(), time.Now()
 	tell := func(r sim.Result) bool {
