@@ -2,6 +2,7 @@ package shell
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,11 +12,16 @@ import (
 )
 
 // byHand is a node whose answers a test gives.
-type byHand struct{ calls []node.Call }
+type byHand struct {
+	mu    sync.Mutex
+	calls []node.Call
+}
 
 func (p *byHand) InOrder() bool { return false }
 func (p *byHand) Queues() bool  { return false }
 func (p *byHand) Start(_ context.Context, _ node.Request, _ time.Duration, call node.Call) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.calls = append(p.calls, call)
 }
 func (p *byHand) Listen(string, time.Duration, func(string), func(error)) {}
