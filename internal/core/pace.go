@@ -5,11 +5,14 @@ import "time"
 // Pace decides when a client makes its attempts, so that servers which are behind are not asked for
 // ever more. They are behind if a quorum's answers take longer than the node timeout. Then so many
 // attempts are under way as are answered in about that time: a window. If it is less than one, the
-// client pauses between attempts, in proportion to what the last one took.
+// client pauses between attempts, in proportion to what answers take.
 //
 // What waits at the servers is what all clients have under way. So windows settle, where rates
 // would swing. An attempt is under way until a quorum has answered, however late, or no answer is
 // waited for any more. To repeat it sooner would put the servers further behind.
+//
+// Only answers count. A node that is silent may be down, and is not behind for all that is known:
+// then attempts are made as if nothing was paced. Answers to any request end a pause.
 //
 // Nothing here is needed for safety. While answers come in time, it decides nothing. It is a plain
 // value. Not safe for concurrent use.
@@ -21,7 +24,10 @@ type Pace struct {
 	window float64       // how many attempts may be under way, if behind
 	since  time.Duration // the window is what was heard of attempts that began since
 	next   time.Duration // when the next may begin, with a window of less than one
-	lag    time.Duration // what a quorum's answers take lately; it rises at once and falls slowly
+	random float64       // of the pause until then
+	lag    time.Duration // what a quorum's answers take lately, if longer than the node timeout
+
+	answered time.Duration // when a quorum had answered last, if behind
 
 	under   int           // attempts that are under way
 	usual   float64       // their number lately, on average
@@ -33,9 +39,15 @@ const (
 	// a TTL, so that all is as before a TTL after the servers are not behind any more.
 	longestPause = 6 * time.Second
 
-	firstWindow = 1. / 4 // at least, of a client that has not asked much
+	firstWindow = 1. / 2 // at least, of a client that was calm: it pauses for what its attempt took
 	leastWindow = 1. / 64
+
+	// patientTimeouts is for how many node timeouts a late answer is waited for at least.
+	patientTimeouts = 3
 )
+
+// Behind reports whether the nodes are behind.
+func (p *Pace) Behind() bool { return p.behind }
 
 // Due returns how long to wait before the next attempt, 0 or less if it may begin. Ok is false if
 // another attempt has to end first.
@@ -61,7 +73,8 @@ func (p *Pace) Skip(now time.Duration) {
 	p.under--
 }
 
-func (p *Pace) longest() time.Duration { return min(p.TTL*6/10, longestPause) }
+// Longest is the longest pause. One attempt is made in that time, whatever the window.
+func (p *Pace) Longest() time.Duration { return min(p.TTL*6/10, longestPause) }
 
 // count has the usual number follow.
 func (p *Pace) count(now time.Duration) {
@@ -70,24 +83,81 @@ func (p *Pace) count(now time.Duration) {
 	p.counted = now
 }
 
-// Silent tells that an attempt has found no quorum in so much time. It is under way all the same.
-func (p *Pace) Silent(took time.Duration) { p.lag = max(p.lag, took) }
-
-// Ended tells that an attempt has ended. It began at asked, and took so long until a quorum had
-// answered or no answer could come any more. More says that others wait for their turn. Random is
-// uniform in [0, 1).
-func (p *Pace) Ended(now, asked, took time.Duration, more bool, random float64) {
+// Unanswered tells that no quorum has answered an attempt that began at asked, in the time that was
+// waited for it. If none has answered anything for long, the nodes are down, for all that is known.
+func (p *Pace) Unanswered(now, asked time.Duration) {
 	p.count(now)
-	if took = max(took, 1); took >= p.lag {
-		p.lag = took
-	} else {
-		p.lag -= (p.lag - took) / 8
-	}
-	p.learn(now, asked, took, more)
 	p.under--
-	if p.behind && p.window < 1 {
-		pause := min(float64(took)*(1/p.window-1), float64(p.longest()))
-		p.next = now + time.Duration((0.75+random/2)*pause)
+	switch {
+	case !p.behind:
+	case now-p.answered > 2*p.Longest():
+		p.behind = false
+	case p.window < 1:
+		p.next = max(p.next, now+p.pause(now-asked, p.random))
+	}
+}
+
+// Ended tells that a quorum has answered an attempt that began at asked, after so much time. More
+// says that others wait for their turn. Random is uniform in [0, 1).
+func (p *Pace) Ended(now, asked, took time.Duration, more bool, random float64) {
+	p.Late(now, asked, took, more, random)
+	p.under--
+}
+
+// Late is Ended for an attempt of which Unanswered was told.
+func (p *Pace) Late(now, asked, took time.Duration, more bool, random float64) {
+	p.count(now)
+	p.measure(took)
+	p.answered = now
+	if !p.behind && took <= p.NodeTimeout {
+		return
+	}
+	old := p.behind && asked < p.since
+	p.learn(now, asked, took, more)
+	if !p.behind || p.window >= 1 {
+		return
+	}
+	next := now + p.pause(took, random)
+	if old {
+		next = min(next, p.next) // it was asked for with another window, and says little
+	} else {
+		p.random = random
+	}
+	p.next = next
+}
+
+// Heard tells that a quorum has answered other requests, each after so much time or less. They are
+// no reason for more attempts at a time, but end a pause and, if no other waits, all pacing.
+func (p *Pace) Heard(now, took time.Duration, more bool) {
+	if !p.behind {
+		return
+	}
+	p.answered = now
+	if took <= p.NodeTimeout {
+		p.lag = 0
+	}
+	if p.window < 1 {
+		p.next = min(p.next, now+p.pause(took, p.random))
+	}
+	if !more && p.under == 0 && took <= p.NodeTimeout/8 {
+		p.behind = false
+	}
+}
+
+// pause is in proportion to what an attempt takes.
+func (p *Pace) pause(took time.Duration, random float64) time.Duration {
+	pause := min(float64(took)*(1/p.window-1), float64(p.Longest()))
+	return time.Duration((0.75 + random/2) * pause)
+}
+
+func (p *Pace) measure(took time.Duration) {
+	switch {
+	case took <= p.NodeTimeout:
+		p.lag = 0
+	case took >= p.lag:
+		p.lag = took
+	default:
+		p.lag -= (p.lag - took) / 8
 	}
 }
 
@@ -95,25 +165,32 @@ func (p *Pace) Ended(now, asked, took time.Duration, more bool, random float64) 
 // taken the node timeout, so that the windows of many clients do not swing together.
 func (p *Pace) learn(now, asked, took time.Duration, more bool) {
 	switch {
-	case !p.behind && took <= p.NodeTimeout:
-		return
 	case !p.behind:
-		p.behind, p.window, p.next = true, max(min(p.usual, float64(p.under)), firstWindow), now
+		p.behind, p.window = true, max(min(p.usual, float64(p.under)), firstWindow)
+		p.since, p.next = now, now
+		return
 	case asked < p.since:
 		return // it was asked for with another window
 	}
 	p.since = now
-	p.window = max(p.window*(1+min(float64(p.NodeTimeout)/float64(took), 2))/2, leastWindow)
+	p.window = max(p.window*(1+min(float64(p.NodeTimeout)/float64(max(took, 1)), 2))/2, leastWindow)
 	if !more && took <= p.NodeTimeout/2 && p.window > float64(2*p.under) {
 		p.behind = false
 	}
 }
 
-// Timeout returns for how long the answers to an acquire or a confirm are waited for. That is the
-// node timeout or, if answers take longer, up to a sixth of the TTL.
-func (p *Pace) Timeout() time.Duration {
-	if p.lag <= p.NodeTimeout {
-		return p.NodeTimeout
+// Timeout returns for how long the answers to a confirm are waited for, if its caller waits. That is
+// the node timeout or, if answers take longer, up to a sixth of the lock's TTL.
+func (p *Pace) Timeout(ttl time.Duration) time.Duration {
+	return max(p.NodeTimeout, min(2*p.lag, ttl/6))
+}
+
+// Patience returns for how long an acquire may be answered late, if its caller waits. If the nodes
+// are not known to be behind, that is little more than the node timeout: what nodes that are down
+// were asked is lost, and they are to be asked again soon after they are up.
+func (p *Pace) Patience(ttl time.Duration) time.Duration {
+	if p.behind {
+		return Patience(ttl)
 	}
-	return max(p.NodeTimeout, min(2*p.lag, p.TTL/6))
+	return min(patientTimeouts*p.NodeTimeout, Patience(ttl))
 }

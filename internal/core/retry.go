@@ -81,6 +81,9 @@ func (t *Retry) Missed(now time.Duration) {
 	t.hurry(now)
 }
 
+// Invited reports whether a quorum has notified the waiter since its latest attempt began.
+func (t *Retry) Invited() bool { return t.notified.Len() >= Quorum(t.nodes) }
+
 func (t *Retry) hurry(now time.Duration) {
 	switch {
 	case !t.refused:
@@ -100,7 +103,7 @@ const mostVain = 4
 // earliest stamp settles by trying; or a node that lost the lease of a living
 // holder. A waiter who tries in vain is ever more patient then.
 func (t *Retry) patience() time.Duration {
-	if t.notified.Len() >= Quorum(t.nodes) {
+	if t.Invited() {
 		return 0
 	}
 	return rule.ReservationTTL >> (mostVain - t.vain)

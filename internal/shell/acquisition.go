@@ -126,9 +126,19 @@ func (a *Acquisition) tryWith(turn bool) {
 	number, until, given := a.given.Best(len(g.Peers), start)
 	switch {
 	case cancelled, closed, given:
-	case !turn && a.from == nil && !g.pacing.enter(a, start, !a.waits || a.attempts > 0 && !a.vain):
+	case !turn && a.from == nil && !g.pacing.enter(a, start, a.urgent()):
 		a.state, a.paced = sleeping, true
+		known := a.known.Failed()
+		if !a.waits {
+			a.known = g.pacing.tooManyAttempts()
+			a.latest = start + g.NodeTimeout
+			a.timer = g.Env.AfterFunc(g.NodeTimeout, a.hurried)
+		}
 		a.mu.Unlock()
+		if a.waits && !known {
+			f := g.pacing.tooManyAttempts()
+			a.unanswered(&f)
+		}
 		return
 	default:
 		l := a.attempt()
@@ -149,6 +159,12 @@ func (a *Acquisition) tryWith(turn bool) {
 	default:
 		a.take(number, until)
 	}
+}
+
+// urgent reports whether its attempt begins without waiting for its turn, with the mutex held: its
+// turn in the queue has come, or the nodes have answered the attempt before.
+func (a *Acquisition) urgent() bool {
+	return a.attempts > 0 && !a.vain || a.waits && a.retry.Invited()
 }
 
 // turn implements paced.
@@ -383,8 +399,23 @@ func (a *Acquisition) hurried() {
 		a.take(number, until)
 		return
 	}
+	if !a.waits && a.paced && now >= a.latest { // a single attempt does not wait for longer
+		closed := a.isClosed || g.inflight.isClosed()
+		a.mu.Unlock()
+		if closed {
+			a.end(Failure{Closed: true})
+		} else {
+			a.end(g.pacing.tooManyAttempts())
+		}
+		return
+	}
 	defer a.mu.Unlock()
 	if a.paced {
+		if a.waits && a.retry.Invited() {
+			a.state, a.paced = trying, false
+			g.pacing.leave(a)
+			g.Env.Go(a.try)
+		}
 		return
 	}
 	due := a.latest
@@ -456,7 +487,7 @@ func (a *Acquisition) told(why *Failure) {
 		return
 	}
 	a.mu.Lock()
-	silent := a.state == over || why.same(&a.known)
+	silent := a.state == over || !a.waiting || why.same(&a.known)
 	if a.state != over {
 		a.known = *why
 	}
@@ -474,6 +505,13 @@ func (a *Acquisition) held(token fence.Token, given bool) {
 
 // extended implements owner.
 func (a *Acquisition) extended(left time.Duration, why Failure) { a.owner.Extended(left, why) }
+
+// unanswered implements owner.
+func (a *Acquisition) unanswered(why *Failure) {
+	if a.waits {
+		a.client.queues.tell(a, a.name, why)
+	}
+}
 
 // enqueued implements owner: a node may have put the waiter into its queue after it
 // was told that the wait is over.

@@ -20,7 +20,7 @@ type Client struct {
 func NewClient(c Config) *Client {
 	g := newGroup(c)
 	g.strays.send = func(peer int, r node.Request, done func(heard, freed bool)) {
-		leave(g, core.Set(0).With(peer), r, func(unheard, _ core.Set, freed bool) { done(unheard == 0, freed) }, nil)
+		leave(g, core.Set(0).With(peer), r, func(_ *leaving, unheard core.Set, freed bool) { done(unheard == 0, freed) }, nil)
 	}
 	return &Client{group: g, waiters: newWaiters(g)}
 }
@@ -58,7 +58,7 @@ func (c *Client) Close(idle func()) {
 	if c.group.inflight.close() {
 		c.queues.close()
 		c.group.strays.end()
-		c.group.deadlines.expireUnheard()
+		c.group.unheard.expireAll()
 	}
 	c.group.inflight.add(0, idle)
 }

@@ -60,21 +60,17 @@ func (d *deadlines) remove(e *deadline) {
 	}
 }
 
-// expireUnheard has what may be answered late expire now.
-func (d *deadlines) expireUnheard() {
-	var over []*unheard
+// expireAll has all of them expire now.
+func (d *deadlines) expireAll() {
+	var over []expirer
 	d.mu.Lock()
-	for e := d.first; e != nil; {
-		next := e.next
-		if u, ok := e.of.(*unheard); ok {
-			over = append(over, u)
-			d.unlink(e)
-		}
-		e = next
+	for d.first != nil {
+		over = append(over, d.first.of)
+		d.unlink(d.first)
 	}
 	d.mu.Unlock()
-	for _, u := range over {
-		u.expire()
+	for _, e := range over {
+		e.expire()
 	}
 }
 

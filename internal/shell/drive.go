@@ -45,11 +45,11 @@ func (l *Lock) answered(f *fanout, i int, a node.Answer, err error) {
 	case core.Release:
 		l.attempt.OnRelease(i, reply)
 		if err != nil {
-			g.strays.add(i, f.request, l.attempt.Settled(i), reply.Silent)
+			g.strays.add(i, f.request, l.attempt.Settled(i), f.calls.of(i))
 		}
 	}
 	if f.action.Op == core.Acquire && !reply.Silent {
-		l.counted(err == nil, now)
+		l.counted(i, err == nil, now)
 	}
 	decided := l.settle(now)
 	outcome := l.outcome(now)
@@ -75,24 +75,47 @@ func (l *Lock) answered(f *fanout, i int, a node.Answer, err error) {
 }
 
 // counted counts a node's last word to the acquire, and whether that is an answer.
-func (l *Lock) counted(answer bool, now time.Duration) {
-	l.left--
-	if answer {
-		l.heard++
+func (l *Lock) counted(i int, answer bool, now time.Duration) {
+	l.left = l.left.Without(i)
+	if !answer || l.heard.Has(i) {
+		return
 	}
-	if l.heard == core.Quorum(len(l.peers)) && answer || l.left == 0 && l.heard < core.Quorum(len(l.peers)) {
+	if l.heard = l.heard.With(i); l.heard.Len() == core.Quorum(len(l.peers)) {
 		l.heardAt = now
 	}
 }
 
-// outcome returns, once, what the attempt has come to for those that wait for their turn. It is
+// outcome returns, once each, what the attempt has come to for those that wait for their turn. It is
 // called after each step, with the mutex held.
 func (l *Lock) outcome(now time.Duration) outcome {
-	if l.isPast || !l.decided || l.left > 0 && l.heard < core.Quorum(len(l.peers)) {
+	what := noOutcome
+	switch heard := l.heard.Len() >= core.Quorum(len(l.peers)); {
+	case heard && l.decided && l.past == noOutcome:
+		what = answered
+	case heard && l.past == unanswered:
+		what = later
+	case !heard && l.decided && l.left == 0 && l.past == noOutcome:
+		what = unanswered
+	default:
 		return outcome{}
 	}
-	l.isPast = true
-	return outcome{over: true, now: now, asked: l.start, heard: l.heardAt}
+	l.past = what
+	return outcome{what: what, now: now, asked: l.start, heard: l.heardAt}
+}
+
+// silent implements answerer.
+func (l *Lock) silent() bool {
+	l.mu.Lock()
+	waits, goesOn := l.past == noOutcome, l.waits && !l.decided
+	var f Failure
+	if goesOn {
+		f = missing(l.peers, core.Acquire, core.NoQuorum)
+	}
+	l.mu.Unlock()
+	if goesOn {
+		l.of.unanswered(&f)
+	}
+	return waits
 }
 
 // replyOf is an answer as the core sees it.
@@ -143,11 +166,14 @@ func (l *Lock) lateAcquire(f *fanout, i int, a node.Answer, err error) {
 	}
 	action := l.attempt.OnLateAcquire(i, reply, now)
 	decided := l.settle(now)
-	l.counted(err == nil, now)
+	l.counted(i, err == nil, now)
 	outcome := l.outcome(now)
 	l.mu.Unlock()
 	g.pacing.ended(outcome)
 	l.send(action, now)
+	if err == nil && a.Status != node.Granted && f.request.Place.Stamp != 0 {
+		l.of.enqueued(i)
+	}
 	if decided {
 		l.of.decided(l)
 	}
@@ -181,7 +207,7 @@ func (l *Lock) lateExtend(f *fanout, i int, a node.Answer, err error) {
 func (l *Lock) timely(action core.Action, reply core.Reply) bool {
 	switch action.Op {
 	case core.Acquire:
-		return !l.decided || !l.isPast
+		return !l.decided || l.past == noOutcome || l.past == unanswered
 	case core.Confirm:
 		return !l.decided
 	case core.Extend:
@@ -202,9 +228,7 @@ func (l *Lock) settle(now time.Duration) (decided bool) {
 	}
 	if !l.decided {
 		l.decided, decided = true, true
-		if phase != core.Holding && l.attempt.Reason() == core.NoQuorum {
-			l.group.pacing.silent(now - l.start)
-		}
+		l.isDecided.Store(true)
 		if phase == core.Holding {
 			l.of.held(l.attempt.Token(), l.given)
 			l.setTick(now)

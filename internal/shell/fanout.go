@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,7 +22,7 @@ type fanout struct {
 	request node.Request
 	sent    time.Duration
 	stamp   time.Duration // the same by the stopwatch, if it is wanted
-	timeout time.Duration
+	timeout time.Duration // 0 before it is sent: the node timeout
 	// patience is for how long an answer is of use, if that is longer than it is waited for.
 	patience time.Duration
 	useless  *atomic.Bool // if it has a patience: an answer is of no use by now
@@ -37,6 +38,9 @@ type answerer interface {
 	// late takes what comes after the time of a call was up, which was answered with
 	// an error then.
 	late(f *fanout, node int, a node.Answer, err error)
+	// silent tells that the time of an acquire is up, and reports whether answers that come later
+	// are waited for.
+	silent() bool
 }
 
 // call is one request of a fanout. It implements node.Call.
@@ -83,11 +87,7 @@ func (f *fanout) send(values context.Context, now time.Duration) {
 	if g.Answered != nil {
 		f.stamp = g.Stopwatch()
 	}
-	f.timeout = g.NodeTimeout
-	if f.action.Op == core.Acquire || f.action.Op == core.Confirm {
-		f.timeout = g.pacing.timeout()
-	}
-	f.timeout = g.Rules.Timeout(f.action.Op, f.timeout)
+	f.timeout = g.Rules.Timeout(f.action.Op, cmp.Or(f.timeout, g.NodeTimeout))
 	f.left.Store(int32(f.action.To.Len()))
 	g.inflight.add(1)
 	for i := range g.Peers {
@@ -118,6 +118,9 @@ func (c *call) Wanted() bool {
 func (c *call) Done(a node.Answer, err error) {
 	f := c.fanout
 	g := f.group
+	if err == nil {
+		g.pacing.answer(c.node, f.sent)
+	}
 	if !c.over.CompareAndSwap(false, true) { // it comes too late
 		c.heard.Store(true)
 		g.health.late(c.node, err, g.Env.Now()-f.sent, f.timeout)
@@ -133,8 +136,9 @@ func (c *call) Done(a node.Answer, err error) {
 	if ours || errors.Is(err, context.DeadlineExceeded) {
 		// It is the request's own context that ended. The error must not match
 		// the caller's, which is how a caller tells that it gave up itself.
-		if err != timeUp && f.action.Op == core.Acquire {
+		if err != timeUp && f.action.Op != core.Extend {
 			err = gaveUp(f.timeout) // the node's last word
+			c.heard.Store(true)
 		} else {
 			err = noAnswer(f.timeout)
 		}
@@ -146,6 +150,9 @@ func (c *call) Done(a node.Answer, err error) {
 	}
 	if !ours {
 		g.health.answered(c.node, &f.request, &a, err)
+	}
+	if err == nil {
+		g.strays.works(c.node, f.sent)
 	}
 	f.of.answered(f, c.node, a, err)
 	if f.left.Add(-1) == 0 {
@@ -178,15 +185,14 @@ func (f *fanout) expire() {
 			f.calls.of(i).Done(node.Answer{}, timeUp)
 		}
 	}
-	if f.action.Op != core.Acquire || silent == 0 {
+	if f.action.Op != core.Acquire || silent == 0 || !f.of.silent() {
 		return
 	}
 	u := &unheard{fanout: f, nodes: silent}
-	if g.inflight.isClosed() {
-		u.expire()
-		return
+	g.unheard.add(&u.limit, u, g.Env.Now(), f.sent+cmp.Or(f.patience, g.pacing.patience(f.request.TTL)))
+	if g.inflight.isClosed() { // perhaps since it is there
+		g.unheard.expireAll()
 	}
-	g.deadlines.add(&u.limit, u, g.Env.Now(), f.sent+core.Patience(f.request.TTL))
 }
 
 // unheard are the nodes that have not answered an acquire in time, and may have it still.

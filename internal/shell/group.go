@@ -65,7 +65,8 @@ type group struct {
 	Config
 	ordered   core.Set // the peers that keep requests in order
 	inflight  inflight
-	deadlines deadlines
+	deadlines deadlines // of requests
+	unheard   deadlines // of answers that are waited for after that
 	ticks     ticks
 	health    health
 	strays    strays
@@ -86,10 +87,9 @@ func newGroup(c Config) *group {
 	g := &group{Config: c}
 	g.time = c.Rules.NodeTime(&g.clock)
 	g.health = health{env: c.Env, inflight: &g.inflight, tell: c.HealthChanged, peers: make([]peerHealth, len(c.Peers))}
-	g.deadlines.env, g.ticks.env = c.Env, c.Env
-	g.pacing = pacing{env: c.Env, pace: core.Pace{NodeTimeout: c.NodeTimeout, TTL: c.TTL}}
-	g.strays = strays{env: c.Env, ttl: c.TTL, bound: c.Bound, peers: make([][]*stray, len(c.Peers)),
-		under: make([]int, len(c.Peers))}
+	g.deadlines.env, g.unheard.env, g.ticks.env = c.Env, c.Env, c.Env
+	g.pacing = pacing{env: c.Env, nodes: len(c.Peers), pace: core.Pace{NodeTimeout: c.NodeTimeout, TTL: c.TTL}}
+	g.strays = strays{env: c.Env, ttl: c.TTL, bound: c.Bound, peers: make([]strayPeer, len(c.Peers))}
 	for i, p := range c.Peers {
 		if p.InOrder() {
 			g.ordered = g.ordered.With(i)

@@ -14,16 +14,14 @@ type leaving struct {
 	fanout  fanout
 	left    atomic.Int32
 	unheard atomic.Uint32 // a core.Set
-	silent  atomic.Uint32 // those of them that may still answer
 	freed   atomic.Bool
-	done    func(unheard, silent core.Set, freed bool)
+	done    func(l *leaving, unheard core.Set, freed bool)
 	heard   func(node int)
 }
 
-// leave sends it. Done is told which nodes have not answered, which of these still may, and whether
-// one had the lease. Heard, which
-// may be nil, is told of each answer, however late.
-func leave(g *group, to core.Set, r node.Request, done func(unheard, silent core.Set, freed bool),
+// leave sends it. Done is told which nodes have not answered, and whether one had the lease. Heard,
+// which may be nil, is told of each answer, however late.
+func leave(g *group, to core.Set, r node.Request, done func(l *leaving, unheard core.Set, freed bool),
 	heard func(node int)) {
 	l := &leaving{done: done, heard: heard}
 	l.left.Store(int32(to.Len()))
@@ -37,15 +35,12 @@ func (l *leaving) answered(_ *fanout, i int, a node.Answer, err error) {
 	switch {
 	case err != nil:
 		l.unheard.Or(uint32(core.Set(0).With(i)))
-		if replyOf(a, err).Silent {
-			l.silent.Or(uint32(core.Set(0).With(i)))
-		}
 	case a.Status == node.Granted:
 		l.freed.Store(true)
 	}
 	l.late(nil, i, a, err)
 	if l.left.Add(-1) == 0 {
-		l.done(core.Set(l.unheard.Load()), core.Set(l.silent.Load()), l.freed.Load())
+		l.done(l, core.Set(l.unheard.Load()), l.freed.Load())
 	}
 }
 
@@ -61,3 +56,6 @@ func (l *leaving) late(f *fanout, i int, a node.Answer, err error) {
 		f.group.strays.answered(i, &f.request, a.Status == node.Granted)
 	}
 }
+
+// silent implements answerer.
+func (l *leaving) silent() bool { return false }

@@ -30,6 +30,7 @@ type Lock struct {
 	acquiring, releasing fanout
 	released             atomic.Bool // releasing is in use
 	ended                atomic.Bool // it is not held any more: an extension that was not sent is of no use
+	isDecided            atomic.Bool // nor is an acquire whose time is up
 	ticking              tick
 	peers                []peerState // said is guarded by mu
 
@@ -37,10 +38,10 @@ type Lock struct {
 	attempt    Attempt
 	own        core.Attempt // behind attempt
 	decided    bool
-	heard      int           // nodes that have answered the acquire, however late
-	left       int           // and those that still may, or have not failed to
-	heardAt    time.Duration // when a quorum of them had, or none was left
-	isPast     bool          // see outcome
+	heard      core.Set      // nodes that have answered the acquire, however late
+	left       core.Set      // and those that still may, or have not failed to
+	heardAt    time.Duration // when a quorum of them had
+	past       outcomeKind   // see outcome
 	over       bool          // the owner was told of the end
 	lost       Failure
 	failure    Failure
@@ -79,6 +80,8 @@ type owner interface {
 	refused(node int, asked, now time.Duration, a node.Answer)
 	// decided tells that the attempt has failed or succeeded.
 	decided(l *Lock)
+	// unanswered tells that no quorum has answered in time. The attempt goes on.
+	unanswered(why *Failure)
 	// enqueued tells that a node may have put the waiter into its queue.
 	enqueued(node int)
 }
@@ -148,7 +151,7 @@ func (l *Lock) begin(g *group, of owner, name string, terms *Terms, from *Export
 	l.mu.Lock()
 	if l.cancelled { // nothing was sent
 		l.failure, l.decided = Failure{Reason: core.Cancelled}, true
-		l.left, l.heardAt = 0, start
+		l.left = 0
 		outcome := l.outcome(start)
 		l.mu.Unlock()
 		g.pacing.ended(outcome)
@@ -160,7 +163,7 @@ func (l *Lock) begin(g *group, of owner, name string, terms *Terms, from *Export
 	if from == nil {
 		l.attempt, action = g.Rules.Attempt(&l.own, values, l.holder, params)
 	} else {
-		l.holder, l.adopts, l.isPast = from.Holder, true, true
+		l.holder, l.adopts, l.past = from.Holder, true, later
 		l.keeps, l.keepsFrom = from.AtLeast > 0, start
 		l.attempt, action = g.Rules.Adoption(&l.own, values, l.holder, params, from.Token, from.Mark)
 	}
@@ -173,7 +176,7 @@ func (l *Lock) begin(g *group, of owner, name string, terms *Terms, from *Export
 func (l *Lock) take(g *group, of owner, name string, terms *Terms, holder node.Holder, number fence.Token,
 	until time.Duration, values context.Context, start time.Duration) {
 	l.init(g, of, name, terms, values, start)
-	l.holder, l.given, l.isPast = holder, true, true
+	l.holder, l.given, l.past = holder, true, later
 	// Its first extension is due in a moment, and is not needed if the lock is held for less.
 	l.ticking.early = min(l.ticking.early, rule.ReservationTTL/100)
 	l.mu.Lock()
@@ -187,7 +190,7 @@ func (l *Lock) init(g *group, of owner, name string, terms *Terms, values contex
 	l.group, l.of, l.name, l.terms, l.values, l.start = g, of, name, terms, values, start
 	l.ticking.of, l.ticking.early = l, terms.TTL/100
 	l.peers = make([]peerState, len(g.Peers))
-	l.left = len(g.Peers)
+	l.left = core.Set(1)<<len(g.Peers) - 1
 }
 
 // boundTTL is longer than any process lives: a lease that is bound to one is believed in for as
@@ -416,6 +419,13 @@ func (l *Lock) send(action core.Action, now time.Duration) {
 	switch action.Op {
 	case core.Acquire:
 		f.request.Shared = l.terms.Shared
+		if l.waits {
+			f.patience, f.useless = g.pacing.patience(l.terms.TTL), &l.isDecided
+		}
+	case core.Confirm:
+		if l.waits {
+			f.timeout = g.pacing.timeout(l.terms.TTL)
+		}
 	case core.Release:
 		f.request.Next = l.proposal()
 	case core.Extend:

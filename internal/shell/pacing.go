@@ -1,8 +1,10 @@
 package shell
 
 import (
+	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/fenlock/fenlock/internal/core"
@@ -11,17 +13,34 @@ import (
 // pacing has acquisitions wait for their turn in the client while the nodes are behind: see
 // core.Pace.
 type pacing struct {
-	env Env
+	env    Env
+	nodes  int
+	behind atomic.Bool // core.Pace says so: answers need no mutex otherwise
 
 	mu      sync.Mutex // guards the rest
 	pace    core.Pace
-	waiting []paced
+	waiting []paced       // the oldest first
+	turned  time.Duration // when one of them began, or the first of them came
 	timer   Timer
+	heard   core.Set      // the nodes that have answered other requests since the last attempt did
+	took    time.Duration // the longest of these answers
 }
 
 // paced is an acquisition that waits for its turn. Turn begins its attempt, or calls skipped. It is
 // called without any mutex held.
 type paced interface{ turn() }
+
+// errBehind is why a node was not asked.
+var errBehind = errors.New("not asked: the nodes are behind, and the client makes fewer attempts")
+
+// tooManyAttempts is the failure of an attempt that is not made.
+func (p *pacing) tooManyAttempts() Failure {
+	f := Failure{Reason: core.NoQuorum, Op: core.Acquire}
+	for i := range p.nodes {
+		f.Nodes = append(f.Nodes, NodeFailure{i, errBehind})
+	}
+	return f
+}
 
 // enter begins an attempt, and reports whether it may. If not, its turn is called later. One that
 // is urgent begins in any case.
@@ -29,6 +48,9 @@ func (p *pacing) enter(a paced, now time.Duration, urgent bool) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if wait, ok := p.pace.Due(now); !urgent && (!ok || wait > 0 || len(p.waiting) > 0) {
+		if len(p.waiting) == 0 {
+			p.turned = now
+		}
 		p.waiting = append(p.waiting, a)
 		p.rest(now)
 		return false
@@ -53,31 +75,62 @@ func (p *pacing) skipped() {
 	p.wake()
 }
 
-// silent tells that an attempt has found no quorum in so much time.
-func (p *pacing) silent(took time.Duration) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.pace.Silent(took)
-}
-
 // outcome is what an attempt has come to for those that wait for their turn. The zero outcome is
 // that it has not.
 type outcome struct {
-	over              bool
-	now, asked, heard time.Duration // heard: when a quorum had answered, or no answer could come any more
+	what              outcomeKind
+	now, asked, heard time.Duration // heard: when a quorum had answered
 }
+
+type outcomeKind uint8
+
+const (
+	noOutcome  outcomeKind = iota
+	answered               // by a quorum
+	unanswered             // and nothing is waited for any more
+	later                  // by a quorum, after that
+)
 
 // ended tells what an attempt has come to, if it has.
 func (p *pacing) ended(o outcome) {
-	if !o.over {
+	if o.what == noOutcome {
 		return
 	}
 	random := p.env.Random()
 	p.mu.Lock()
 	more := len(p.waiting) > 0
-	p.pace.Ended(o.now, o.asked, o.heard-o.asked, more, random)
+	switch o.what {
+	case answered:
+		p.pace.Ended(o.now, o.asked, o.heard-o.asked, more, random)
+	case unanswered:
+		p.pace.Unanswered(o.now, o.asked)
+	case later:
+		p.pace.Late(o.now, o.asked, o.heard-o.asked, more, random)
+	}
+	p.heard, p.took = 0, 0
+	p.behind.Store(p.pace.Behind())
 	p.mu.Unlock()
 	if more {
+		p.wake()
+	}
+}
+
+// answer takes that a node has answered a request, whichever, after so much time.
+func (p *pacing) answer(node int, sent time.Duration) {
+	if !p.behind.Load() {
+		return
+	}
+	now := p.env.Now()
+	p.mu.Lock()
+	p.heard, p.took = p.heard.With(node), max(p.took, now-sent)
+	quorum, more := p.heard.Len() >= core.Quorum(p.nodes), len(p.waiting) > 0
+	if quorum {
+		p.pace.Heard(now, p.took, more)
+		p.heard, p.took = 0, 0
+		p.behind.Store(p.pace.Behind())
+	}
+	p.mu.Unlock()
+	if quorum && more {
 		p.wake()
 	}
 }
@@ -88,36 +141,55 @@ func (p *pacing) wake() {
 	for {
 		now, random := p.env.Now(), p.env.Random()
 		p.mu.Lock()
-		wait, ok := p.pace.Due(now)
-		if len(p.waiting) == 0 || !ok || wait > 0 {
+		if len(p.waiting) == 0 || p.wait(now) > 0 {
 			p.rest(now)
 			p.mu.Unlock()
 			return
 		}
 		i := int(random * float64(len(p.waiting)))
+		if _, ok := p.pace.Due(now); !ok {
+			i = 0
+		}
 		a := p.waiting[i]
 		p.waiting = slices.Delete(p.waiting, i, i+1)
+		p.turned = now
 		p.pace.Begin(now)
 		p.mu.Unlock()
 		a.turn()
 	}
 }
 
-// rest sets the timer, if it is only a matter of time.
+// wait returns for how long those that wait have to at most. One of them begins in the longest
+// pause, whatever is under way: attempts that are urgent may never leave room.
+func (p *pacing) wait(now time.Duration) time.Duration {
+	left := p.turned + p.pace.Longest() - now
+	if wait, ok := p.pace.Due(now); ok {
+		left = min(left, wait)
+	}
+	return left
+}
+
+// rest sets the timer.
 func (p *pacing) rest(now time.Duration) {
-	wait, ok := p.pace.Due(now)
 	switch {
-	case len(p.waiting) == 0 || !ok:
+	case len(p.waiting) == 0:
 	case p.timer == nil:
-		p.timer = p.env.AfterFunc(max(wait, 0), p.wake)
+		p.timer = p.env.AfterFunc(max(p.wait(now), 0), p.wake)
 	default:
-		p.timer.Reset(max(wait, 0))
+		p.timer.Reset(max(p.wait(now), 0))
 	}
 }
 
-// timeout is for how long the answers to an acquire or a confirm are waited for.
-func (p *pacing) timeout() time.Duration {
+// timeout is for how long the answers to a confirm are waited for, if the caller waits.
+func (p *pacing) timeout(ttl time.Duration) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.pace.Timeout()
+	return p.pace.Timeout(ttl)
+}
+
+// patience is for how long an acquire may be answered.
+func (p *pacing) patience(ttl time.Duration) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.pace.Patience(ttl)
 }

@@ -70,6 +70,10 @@ func (q *localQueues) leave(c caller, name string) {
 func (q *localQueues) tell(c caller, name string, why *Failure) {
 	q.mu.Lock()
 	in := q.byName[name]
+	if in == nil || in.callers[0] != c { // it has ended meanwhile
+		q.mu.Unlock()
+		return
+	}
 	news := in.why == nil
 	in.why = why
 	var others []caller

@@ -65,6 +65,7 @@ type Retry interface {
 	Missed(now time.Duration)
 	Refused(now time.Duration, said []core.Refusal, random float64)
 	Due() time.Duration
+	Invited() bool
 }
 
 // NodeTime is a *core.NodeTime.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/fenlock/fenlock/node"
@@ -22,18 +23,27 @@ type strays struct {
 	// send sends a release, and says whether it was answered, and freed a lease.
 	send func(peer int, r node.Request, done func(heard, freed bool))
 
-	mu    sync.Mutex
-	peers [][]*stray // by peer, the oldest first
-	under []int      // how many are under way, by peer
-	timer Timer      // nil while there are none
+	mu    sync.Mutex // guards the rest
+	peers []strayPeer
+	timer Timer // nil while there are none
 	over  bool
+}
+
+// strayPeer is what is kept of a peer.
+type strayPeer struct {
+	all    []*stray      // the oldest first
+	under  int           // how many are under way
+	silent atomic.Bool   // it has not answered one of them: answers to others need no mutex otherwise
+	next   time.Duration // when it is asked again, if it does not answer
+	gap    time.Duration // and the time after that, ever longer
+	slow   time.Duration // twice what its late answers take, if it gives any
 }
 
 // stray is what may be left on one node.
 type stray struct {
 	request node.Request
 	settled bool // one answer to the release is enough
-	silent  bool // an answer may come: a server that is behind is not asked for more
+	silent  bool // an answer may come: a server that is behind is not asked soon again
 	since   time.Duration
 	heard   time.Duration // when the node answered again
 	asked   time.Duration // when it was asked last
@@ -57,38 +67,43 @@ const (
 
 // add takes a release that was not answered. Settled: no lease can turn up any more that is
 // not there already.
-// Silent: its answer may still come, unless it is said to be lost.
-func (s *strays) add(peer int, r node.Request, settled, silent bool) {
+// The answer to its call may still come.
+func (s *strays) add(peer int, r node.Request, settled bool, c *call) {
 	r.Place = node.Place{} // the waiter has gone on since
-	s.put(peer, r, settled, silent)
+	s.put(peer, r, settled, c)
 }
 
 // addWaiter takes a release, without a holder, that was not answered: of a waiter that has gone,
 // and may be in the node's queue.
-func (s *strays) addWaiter(peer int, r node.Request, silent bool) { s.put(peer, r, true, silent) }
+func (s *strays) addWaiter(peer int, r node.Request, c *call) { s.put(peer, r, true, c) }
 
 // lost tells that the answer of a release does not come any more.
 func (s *strays) lost(peer int, r *node.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, t := range s.peers[peer] {
+	for _, t := range s.peers[peer].all {
 		if t.of(r) {
 			t.silent = false
 		}
 	}
 }
 
-func (s *strays) put(peer int, r node.Request, settled, silent bool) {
+func (s *strays) put(peer int, r node.Request, settled bool, c *call) {
 	now := s.env.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.over || slices.ContainsFunc(s.peers[peer], func(t *stray) bool { return t.of(&r) }) {
+	p := &s.peers[peer]
+	if s.over || slices.ContainsFunc(p.all, func(t *stray) bool { return t.of(&r) }) {
 		return
 	}
-	if len(s.peers[peer]) == maxStrays {
-		s.peers[peer] = slices.Delete(s.peers[peer], 0, 1)
+	if len(p.all) == maxStrays {
+		p.all = slices.Delete(p.all, 0, 1)
 	}
-	s.peers[peer] = append(s.peers[peer], &stray{request: r, settled: settled, silent: silent, since: now, asked: now})
+	if !p.silent.Load() {
+		p.next, p.gap = now+max(s.ttl/6, p.slow), max(s.ttl/3, p.slow)
+	}
+	p.silent.Store(true)
+	p.all = append(p.all, &stray{request: r, settled: settled, silent: !c.heard.Load(), since: now, asked: now})
 	s.rest()
 }
 
@@ -99,57 +114,86 @@ func (s *strays) rest() {
 	}
 }
 
-// wake is the timer's. A node that does not answer is asked for one thing only. One that
-// does is asked less and less often: what comes late comes soon, as a rule.
+// wake is the timer's. A node that does not answer is asked for one thing only, and less and less
+// often if the answer may still come: it may be behind. One that does answer is asked less and less
+// often, too: what comes late comes soon, as a rule.
 func (s *strays) wake() {
 	now := s.env.Now()
 	s.mu.Lock()
 	s.timer = nil
-	for peer, all := range s.peers {
-		all = slices.DeleteFunc(all, func(t *stray) bool {
+	for peer := range s.peers {
+		p := &s.peers[peer]
+		p.all = slices.DeleteFunc(p.all, func(t *stray) bool {
 			return !s.bound && (t.until != 0 && now >= t.until || now-t.since >= longestStray*s.ttl)
 		})
-		s.peers[peer] = all
+		p.note()
 		asked := false
-		for _, t := range all {
+		for _, t := range p.all {
 			switch {
-			case t.until == 0 && !asked && (!t.silent || now-t.since >= max(s.ttl, 2*(t.asked-t.since))):
+			case t.until == 0 && !asked && (!t.silent || now >= p.next):
 				asked, t.asked, t.due = true, now, true
+				p.next, p.gap = now+p.gap, min(2*p.gap, s.ttl)
 			case t.until != 0 && now >= t.next:
 				t.next, t.due = now+2*(now-t.heard)+s.ttl/6, true
 			}
 		}
-		if len(all) > 0 {
+		if len(p.all) > 0 {
 			s.rest()
 		}
 	}
 	s.mu.Unlock()
-	for peer := range s.under {
+	for peer := range s.peers {
 		s.repeat(peer)
 	}
 }
 
+// note notes whether there is one that the node has not answered.
+func (p *strayPeer) note() {
+	p.silent.Store(slices.ContainsFunc(p.all, func(t *stray) bool { return t.until == 0 }))
+}
+
+// works tells that a node has answered a request in time. If it has not answered a release that was
+// sent before, that is lost.
+func (s *strays) works(peer int, sent time.Duration) {
+	p := &s.peers[peer]
+	if !p.silent.Load() {
+		return
+	}
+	now := s.env.Now()
+	s.mu.Lock()
+	if p.under == 0 {
+		i := slices.IndexFunc(p.all, func(t *stray) bool { return t.until == 0 && !t.due && t.asked < sent })
+		if i >= 0 {
+			p.all[i].asked, p.all[i].due = now, true
+		}
+	}
+	s.mu.Unlock()
+	s.repeat(peer)
+}
+
 // repeat sends what is due to a node, a few at a time.
 func (s *strays) repeat(peer int) {
+	p := &s.peers[peer]
 	for {
 		s.mu.Lock()
 		i := -1
-		if s.under[peer] < fewStrays && !s.over {
-			i = slices.IndexFunc(s.peers[peer], func(t *stray) bool { return t.due })
+		if p.under < fewStrays && !s.over {
+			i = slices.IndexFunc(p.all, func(t *stray) bool { return t.due })
 		}
 		if i < 0 {
 			s.mu.Unlock()
 			return
 		}
-		t := s.peers[peer][i]
+		t := p.all[i]
 		t.due = false
-		s.under[peer]++
+		p.under++
 		s.mu.Unlock()
 		s.send(peer, t.request, func(heard, freed bool) {
 			s.mu.Lock()
-			s.under[peer]--
+			p.under--
 			if heard {
-				s.heard(peer, t, freed)
+				p.slow = 0
+				s.heard(p, t, freed, false)
 			}
 			s.mu.Unlock()
 			s.repeat(peer)
@@ -158,29 +202,34 @@ func (s *strays) repeat(peer int) {
 }
 
 // heard is told, with the mutex held, that a node answers, and so that what may turn up there has a
-// TTL from now on. What was there, and is freed, does not come again.
-func (s *strays) heard(peer int, which *stray, freed bool) {
+// TTL from now on. What was there, and is freed, does not come again. A node that answers late may
+// answer the others, too.
+func (s *strays) heard(p *strayPeer, which *stray, freed, late bool) {
 	now := s.env.Now()
 	if s.over {
 		return
 	}
-	if freed || which.settled {
-		s.peers[peer] = slices.DeleteFunc(s.peers[peer], func(t *stray) bool { return t == which })
-	}
-	for _, t := range s.peers[peer] {
-		if t.until == 0 {
+	for _, t := range p.all {
+		if t.until == 0 && (t == which || !late || !t.silent) {
 			t.heard, t.next, t.until = now, now+s.ttl/6, now+cmp.Or(t.request.TTL, s.ttl) // a waiter has none
 			t.due = t != which
 		}
 	}
+	if freed || which.settled {
+		p.all = slices.DeleteFunc(p.all, func(t *stray) bool { return t == which })
+	}
+	p.note()
 }
 
 // answered tells that a release was answered after its time was up.
 func (s *strays) answered(peer int, r *node.Request, freed bool) {
+	p, now := &s.peers[peer], s.env.Now()
 	s.mu.Lock()
-	i := slices.IndexFunc(s.peers[peer], func(t *stray) bool { return t.of(r) })
+	i := slices.IndexFunc(p.all, func(t *stray) bool { return t.of(r) })
 	if i >= 0 {
-		s.heard(peer, s.peers[peer][i], freed)
+		p.slow = min(2*(now-p.all[i].asked), s.ttl)
+		p.next = max(p.next, now+p.slow)
+		s.heard(p, p.all[i], freed, true)
 	}
 	s.mu.Unlock()
 	s.repeat(peer)
@@ -190,7 +239,11 @@ func (s *strays) answered(peer int, r *node.Request, freed bool) {
 func (s *strays) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.over, s.peers = true, make([][]*stray, len(s.peers))
+	s.over = true
+	for i := range s.peers {
+		s.peers[i].all = nil
+		s.peers[i].note()
+	}
 	if s.timer != nil {
 		s.timer.Stop()
 	}
@@ -200,8 +253,8 @@ func (s *strays) end() {
 func (s *strays) len() (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, all := range s.peers {
-		n += len(all)
+	for i := range s.peers {
+		n += len(s.peers[i].all)
 	}
 	return n
 }

@@ -227,7 +227,7 @@ func (s *waiters) leave(i int, w *waiter) {
 // same number.
 func (s *waiters) giveBack(i int, w *waiter, number fence.Token) {
 	r := w.returning(number)
-	leave(s.group, core.Set(0).With(i), r, func(core.Set, core.Set, bool) {
+	leave(s.group, core.Set(0).With(i), r, func(*leaving, core.Set, bool) {
 		if r.Place.Stamp != 0 && !w.isWaiting() {
 			s.leave(i, w) // it was put into the queue again
 		}
@@ -247,10 +247,10 @@ func (s *waiters) giveBackAll(w *waiter) {
 // again. An exclusive waiter that is first in the queue keeps others from sharing the name.
 func (s *waiters) send(w *waiter, to core.Set, done func(heard, freed bool)) {
 	r := w.parting()
-	leave(s.group, to, r, func(unheard, silent core.Set, freed bool) {
+	leave(s.group, to, r, func(l *leaving, unheard core.Set, freed bool) {
 		for i := range s.group.Peers {
 			if unheard.Has(i) && r.Place.Waiter != "" && r.Place.Stamp == 0 {
-				s.group.strays.addWaiter(i, r, silent.Has(i))
+				s.group.strays.addWaiter(i, r, l.fanout.calls.of(i))
 			}
 		}
 		done(unheard == 0, freed)
