@@ -82,7 +82,7 @@ type Attempt struct {
 	// silent are the nodes that have not answered the acquire in time, and still may. late are those
 	// that have since.
 	silent, late Set
-	// freeing are the nodes that a failed attempt has sent a release.
+	// freeing are the nodes that were sent a release, and have it to answer.
 	freeing Set
 
 	// mark is the largest origin of a lease that counts for an extension: the
@@ -391,6 +391,7 @@ func (a *Attempt) release() Action {
 	} else {
 		to &^= a.waiting &^ a.params.Ordered
 	}
+	a.freeing = to
 	return Action{Op: Release, To: to}
 }
 
@@ -416,6 +417,9 @@ func (a *Attempt) StartKeep(now time.Duration) Action {
 
 // OnRelease takes a node's answer to a release.
 func (a *Attempt) OnRelease(node int, r Reply) {
+	if !r.Silent {
+		a.freeing = a.freeing.Without(node)
+	}
 	if a.WasHeld() && !a.releasing {
 		return // it was taken, and no caller waits for that
 	}
@@ -455,9 +459,7 @@ func (a *Attempt) ReleaseOutcome() (done, clean bool) {
 // that keeps requests in order has not.
 func (a *Attempt) releaseLate(node int, r Reply) Action {
 	switch {
-	case r.Status == Granted && a.WasHeld() && (a.params.Ordered &^ a.votes.answered()).Has(node):
-		return Action{} // StartRelease has asked it
-	case !a.WasHeld() && (a.params.Ordered & a.freeing).Has(node):
+	case (a.params.Ordered&a.freeing).Has(node) && (r.Status == Granted || !a.WasHeld()):
 		return Action{} // it is asked already
 	case !a.WasHeld():
 		a.freeing = a.freeing.With(node)

@@ -286,7 +286,8 @@ func (a *Attempt) taken() Action { return a.end(Taken) }
 // end ends a tenure for good: no process is to go on with it.
 func (a *Attempt) end(why Reason) Action {
 	a.phase, a.reason, a.abandoned = Over, why, true
-	return Action{Op: Release, To: allOf(a.params.Nodes)}
+	a.freeing = allOf(a.params.Nodes)
+	return Action{Op: Release, To: a.freeing}
 }
 
 // keep counts the nodes that keep the lease of a holder that has let go. A lease that began past

@@ -30,8 +30,8 @@ func TestPaceLeavesTheCalmAlone(t *testing.T) {
 			p.Ended(now+paceTimeout, now, paceTimeout, false, 0)
 		}
 	}
-	if p.Timeout() != paceTimeout {
-		t.Error(p.Timeout())
+	if p.Timeout(p.TTL) != paceTimeout {
+		t.Error(p.Timeout(p.TTL))
 	}
 }
 
@@ -86,8 +86,8 @@ func TestPaceHasAWindow(t *testing.T) {
 		p.Begin(now)
 		may++
 	}
-	// Five eighths of what was usual, which is nearly all of them.
-	if may < many/2 || may > many*5/8 {
+	// What was usual, which is nearly all of them.
+	if may < many/2 || may > many {
 		t.Errorf("%d may be under way, of %d", may, many)
 	}
 	// Those that are fast let more be under way; while others wait, there is a window.
@@ -106,29 +106,84 @@ func TestPaceHasAWindow(t *testing.T) {
 	}
 }
 
-// Answers are waited for as long as they take, but not longer than a sixth of the TTL.
+// While answers take longer, those to a confirm are waited for as long, but not longer than a sixth
+// of the lock's TTL. One prompt answer ends that, and silence does not begin it.
 func TestPaceFollowsWhatIsMeasured(t *testing.T) {
-	p := core.Pace{NodeTimeout: paceTimeout, TTL: 12 * time.Second}
-	want := func(d time.Duration) {
+	p := core.Pace{NodeTimeout: paceTimeout, TTL: 60 * time.Second}
+	const ttl = 12 * time.Second
+	want := func(timeout, patience time.Duration) {
 		t.Helper()
-		if p.Timeout() != d {
-			t.Errorf("%v, want %v", p.Timeout(), d)
+		if p.Timeout(ttl) != timeout || p.Patience(ttl) != patience {
+			t.Errorf("%v and %v, want %v and %v", p.Timeout(ttl), p.Patience(ttl), timeout, patience)
 		}
 	}
 	now := one(&p, 0, paceTimeout)
-	want(paceTimeout)
-	p.Silent(600 * time.Millisecond)
-	want(1200 * time.Millisecond)
+	want(paceTimeout, 3*paceTimeout)
+	p.Begin(now)
+	p.Unanswered(now+10*time.Second, now)
+	want(paceTimeout, 3*paceTimeout)
+	now = one(&p, now, 600*time.Millisecond)
+	want(1200*time.Millisecond, core.Patience(ttl))
 	now = one(&p, now, 5*time.Second)
-	want(2 * time.Second)
-	for range 100 {
-		now = one(&p, now, time.Millisecond)
-	}
-	want(paceTimeout)
-	far := core.Pace{NodeTimeout: 3 * time.Second, TTL: 12 * time.Second}
+	want(2*time.Second, core.Patience(ttl))
+	now = one(&p, now, time.Millisecond)
+	want(paceTimeout, core.Patience(ttl))
+	p.Heard(now, time.Millisecond, false)
+	want(paceTimeout, 3*paceTimeout)
+	far := core.Pace{NodeTimeout: 3 * time.Second, TTL: ttl}
 	one(&far, 0, 5*time.Second)
-	if far.Timeout() != 3*time.Second {
-		t.Error(far.Timeout())
+	if far.Timeout(ttl) != 3*time.Second || far.Patience(ttl) != core.Patience(ttl) {
+		t.Error(far.Timeout(ttl), far.Patience(ttl))
+	}
+}
+
+// A client that was calm pauses for what its attempt took, more or less. Prompt answers to anything
+// end the pause and, if no other waits, the pacing.
+func TestPaceHearsOfRecovery(t *testing.T) {
+	for _, epoch := range []time.Duration{-time.Hour, 0, time.Hour} {
+		for _, took := range []time.Duration{600 * time.Millisecond, 2 * time.Second} {
+			p := core.Pace{NodeTimeout: paceTimeout, TTL: 10 * time.Second}
+			now := one(&p, epoch, took)
+			if wait, ok := p.Due(now); !ok || wait < took*3/4 || wait > took*5/4 {
+				t.Error(took, wait, ok)
+			}
+			p.Heard(now, time.Millisecond, true)
+			if wait, ok := p.Due(now); !ok || wait > 2*time.Millisecond || !p.Behind() {
+				t.Error(took, wait, ok)
+			}
+			if p.Heard(now, time.Millisecond, false); p.Behind() {
+				t.Error("it is behind")
+			}
+		}
+	}
+}
+
+// Nodes that are silent are not behind, for all that is known. Answers that come later tell.
+func TestPaceOfSilence(t *testing.T) {
+	for _, epoch := range []time.Duration{-time.Hour, 0, time.Hour} {
+		p := core.Pace{NodeTimeout: paceTimeout, TTL: 10 * time.Second}
+		now := epoch
+		for range 10 {
+			p.Begin(now)
+			p.Unanswered(now+3*paceTimeout, now)
+			now += 3 * paceTimeout
+			if wait, ok := p.Due(now); !ok || wait > 0 {
+				t.Fatal(wait, ok)
+			}
+		}
+		if p.Late(now, now-4*paceTimeout, 4*paceTimeout, false, 0.5); !p.Behind() {
+			t.Fatal("late answers tell nothing")
+		}
+		for range 10 { // and then none
+			wait, _ := p.Due(now)
+			now += max(wait, 0)
+			p.Begin(now)
+			p.Unanswered(now+6*paceTimeout, now)
+			now += 6 * paceTimeout
+		}
+		if p.Behind() {
+			t.Error("nodes that have not answered for so long are behind")
+		}
 	}
 }
 
