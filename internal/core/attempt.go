@@ -352,6 +352,16 @@ func (a *Attempt) Cancel() Action {
 	return a.fail(Cancelled)
 }
 
+// Hurry ends an attempt that waits for late answers only: there is news, so that to ask again may be
+// better.
+func (a *Attempt) Hurry() Action {
+	if a.phase != Acquiring || !a.hopeless(a.acquire) {
+		return Action{}
+	}
+	a.params.Waits = false
+	return a.failOnceCertain(a.acquire)
+}
+
 // Tick tells the attempt the time. It ends a tenure whose validity has run out.
 func (a *Attempt) Tick(now time.Duration) {
 	if a.phase != Holding || now < a.until {

@@ -144,6 +144,9 @@ func (p *Pace) Heard(now, took time.Duration, more bool) {
 	}
 }
 
+// Stirs tells that a node has answered something, however late.
+func (p *Pace) Stirs(now time.Duration) { p.answered = now }
+
 // pause is in proportion to what an attempt takes.
 func (p *Pace) pause(took time.Duration, random float64) time.Duration {
 	pause := min(float64(took)*(1/p.window-1), float64(p.Longest()))

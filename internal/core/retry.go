@@ -84,6 +84,9 @@ func (t *Retry) Missed(now time.Duration) {
 // Invited reports whether a quorum has notified the waiter since its latest attempt began.
 func (t *Retry) Invited() bool { return t.notified.Len() >= Quorum(t.nodes) }
 
+// News reports whether a notification has come, or may have been lost, since the attempt began.
+func (t *Retry) News() bool { return t.notified != 0 || t.missed }
+
 func (t *Retry) hurry(now time.Duration) {
 	switch {
 	case !t.refused:

@@ -382,7 +382,11 @@ func (a *Acquisition) hurried() {
 	g := a.client.group
 	a.mu.Lock()
 	if a.state != sleeping {
+		tries, l := a.state == trying, a.lock
 		a.mu.Unlock()
+		if tries && a.waits && l != nil {
+			l.hurry()
+		}
 		return
 	}
 	now := g.Env.Now()
@@ -508,8 +512,12 @@ func (a *Acquisition) extended(left time.Duration, why Failure) { a.owner.Extend
 
 // unanswered implements owner.
 func (a *Acquisition) unanswered(why *Failure) {
-	if a.waits {
-		a.client.queues.tell(a, a.name, why)
+	a.client.queues.tell(a, a.name, why)
+	a.mu.Lock()
+	news, l := a.state == trying && a.retry.News(), a.lock
+	a.mu.Unlock()
+	if news {
+		l.hurry()
 	}
 }
 

@@ -237,14 +237,28 @@ func (l *Lock) Remaining() time.Duration {
 }
 
 // cancel gives up an attempt that is not decided.
-func (l *Lock) cancel() {
+func (l *Lock) cancel() { l.stop(true) }
+
+// hurry gives it up if it waits for late answers only, and the nodes are not known to be behind.
+func (l *Lock) hurry() {
+	if !l.group.pacing.behind.Load() {
+		l.stop(false)
+	}
+}
+
+func (l *Lock) stop(cancelled bool) {
 	l.mu.Lock()
 	if l.attempt == nil {
-		l.cancelled = true
+		l.cancelled = cancelled
 		l.mu.Unlock()
 		return
 	}
-	action := l.attempt.Cancel()
+	var action core.Action
+	if cancelled {
+		action = l.attempt.Cancel()
+	} else {
+		action = l.attempt.Hurry()
+	}
 	now := l.group.Env.Now()
 	decided := l.settle(now)
 	outcome := l.outcome(now)

@@ -122,6 +122,11 @@ func (p *pacing) answer(node int, sent time.Duration) {
 	}
 	now := p.env.Now()
 	p.mu.Lock()
+	if now-sent > p.pace.NodeTimeout {
+		p.pace.Stirs(now)
+		p.mu.Unlock()
+		return
+	}
 	p.heard, p.took = p.heard.With(node), max(p.took, now-sent)
 	quorum, more := p.heard.Len() >= core.Quorum(p.nodes), len(p.waiting) > 0
 	if quorum {

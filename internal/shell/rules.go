@@ -42,6 +42,7 @@ type Attempt interface {
 	OnRelease(node int, r core.Reply)
 	Tick(now time.Duration)
 	Cancel() core.Action
+	Hurry() core.Action
 	ExtendDue() (due time.Duration, ok bool)
 	Want(mark fence.Token)
 	OfferExport() (mark fence.Token)
@@ -66,6 +67,7 @@ type Retry interface {
 	Refused(now time.Duration, said []core.Refusal, random float64)
 	Due() time.Duration
 	Invited() bool
+	News() bool
 }
 
 // NodeTime is a *core.NodeTime.

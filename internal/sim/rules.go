@@ -222,6 +222,7 @@ func (t watched) StartRelease(now time.Duration) core.Action {
 	return t.look(t.Attempt.StartRelease(now))
 }
 func (t watched) Cancel() core.Action { return t.look(t.Attempt.Cancel()) }
+func (t watched) Hurry() core.Action  { return t.look(t.Attempt.Hurry()) }
 
 func (t watched) OfferExport() fence.Token {
 	mark := t.Attempt.OfferExport()
