@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/memnode"
 )
 
 // alone is a serial server as a small client sees it, whose requests travel one by one. They keep
@@ -35,9 +36,11 @@ func (p *alone) Start(_ context.Context, r node.Request, _ time.Duration, call n
 	})
 }
 
-// flood is new acquisitions, each of a name of its own, by some clients in turn.
+// flood is new acquisitions, each of a name of its own, by some clients in turn. Or it is single
+// attempts.
 type flood struct {
 	load    *load
+	tries   bool
 	clients []*Client
 	came    int
 	got     atomic.Int64
@@ -56,7 +59,14 @@ func (f *flood) come(rate float64, d time.Duration) float64 {
 			return float64(f.got.Load()-before) / time.Since(began).Seconds()
 		}
 		f.came++
-		o := f.load.acquire(f.clients[f.came%len(f.clients)], fmt.Sprint("new ", f.came), false)
+		c, name := f.clients[f.came%len(f.clients)], fmt.Sprint("new ", f.came)
+		var o *loadOwner
+		if f.tries {
+			o = &loadOwner{done: make(chan Failure, 1)}
+			c.TryAcquire(&o.a, context.Background(), name, c.Terms(), o)
+		} else {
+			o = f.load.acquire(c, name, false)
+		}
 		gaveUp := time.AfterFunc(givesUp, o.a.Cancel)
 		f.under.Go(func() {
 			if failure := <-o.done; !failure.Failed() {
@@ -126,6 +136,73 @@ func TestFloods(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Single attempts far beyond what the servers can carry out take no held lock, and do not leave the
+// servers behind.
+func TestFloodsOfTries(t *testing.T) {
+	const held, ttl, cost = 60, 10 * time.Second, 10 * time.Millisecond
+	const most = (1 - 3*held*float64(cost)/float64(ttl)) / 2 * float64(time.Second/cost) // locks a second
+	for _, clients := range []int{100, 1} {
+		t.Run(fmt.Sprintf("%d clients", clients), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				as, holders := func(s *serial) Peer { return &alone{s} }, held
+				if clients == 1 {
+					as, holders = func(s *serial) Peer { return &piped{serial: s} }, 1
+				}
+				l := newLoad(t, held, ttl, as, holders)
+				l.costs(cost)
+				f := &flood{load: l, tries: true, clients: []*Client{l.client}}
+				for len(f.clients) < clients {
+					f.clients = append(f.clients, l.newClient())
+				}
+				time.Sleep(ttl)
+				before := f.come(0.8*most, 2*ttl)
+				during := f.come(2*most, 3*ttl)
+				f.come(most/2, ttl)
+				behind, after := l.behind(), f.come(most/2, ttl)/(most/2)
+				t.Logf("%.1f/s, then %.1f/s, lost %d; behind %v after it, %.0f%% of what came", before, during, l.lost(), behind,
+					100*after)
+				if l.lost() > 0 {
+					t.Errorf("%d of %d locks are lost", l.lost(), held)
+				}
+				if behind > ttl/10 || after < 0.7 {
+					t.Errorf("behind %v after the load, and of what comes, %.0f%% succeeds", behind, 100*after)
+				}
+				f.under.Wait()
+				l.end()
+			})
+		})
+	}
+}
+
+// A node that is far behind is not asked again for what it will do anyway: not for a lock that was
+// held while it had not answered yet.
+func TestNodesBehindGetOneRelease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const locks, cost = 20, 100 * time.Millisecond
+		var all []*serial
+		var peers []Peer
+		for i := range 3 {
+			all = append(all, &serial{node: memnode.New(fmt.Sprint(i))})
+			peers = append(peers, &alone{all[i]})
+		}
+		all[2].cost = cost
+		all[2].stall(5 * time.Second)
+		c := NewClient(Config{Env: &bubbleEnv{time.Now(), time.Hour}, Peers: peers, Terms: Terms{TTL: 60 * time.Second},
+			NodeTimeout: time.Second})
+		for i := range locks {
+			o := take(c, fmt.Sprint(i))
+			o.held(t)
+			o.a.Lock().Release(false)
+		}
+		time.Sleep(time.Minute)
+		if n := all[2].served; n > 2*locks+2 {
+			t.Errorf("%d requests for %d locks", n, locks)
+		}
+		closeNow(t, c)
+		time.Sleep(time.Minute)
+	})
 }
 
 // Clients that come at one moment for one name all get it soon. The servers need longer for all of

@@ -1,0 +1,191 @@
+package shell
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/memnode"
+)
+
+// selfTimed is a node whose engine ends a release by its own limit, while it is deaf: a moment before
+// the client does, or after it.
+type selfTimed struct {
+	*memnode.Node
+	mu       sync.Mutex
+	deaf     bool
+	early    time.Duration
+	releases []time.Time
+}
+
+func (p *selfTimed) InOrder() bool { return false }
+func (p *selfTimed) Queues() bool  { return false }
+
+func (p *selfTimed) Listen(string, time.Duration, func(string), func(error)) {}
+
+func (p *selfTimed) Start(_ context.Context, r node.Request, timeout time.Duration, call node.Call) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if r.Op == node.Release {
+		p.releases = append(p.releases, time.Now())
+		if p.deaf {
+			time.AfterFunc(timeout-p.early, func() { call.Done(node.Answer{}, context.DeadlineExceeded) })
+			return
+		}
+	}
+	go func() { call.Done(p.Node.Do(context.Background(), r)) }()
+}
+
+func (p *selfTimed) deafen(deaf bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.deaf = deaf
+}
+
+// A release that the engine has ended is not answered any more: it is repeated soon.
+func TestReleasesEndedByTheEngineAreRepeated(t *testing.T) {
+	bubbles(t, []time.Duration{time.Microsecond, -time.Microsecond}, func(t *testing.T, early time.Duration) {
+		const ttl = 12 * time.Second
+		config := Config{Env: &bubbleEnv{time.Now(), time.Hour}, Terms: Terms{TTL: ttl}, NodeTimeout: ttl / 20}
+		var nodes []*selfTimed
+		for range 3 {
+			nodes = append(nodes, &selfTimed{Node: memnode.New("n"), early: early})
+			config.Peers = append(config.Peers, nodes[len(nodes)-1])
+		}
+		c := NewClient(config)
+		o := take(c, "x")
+		o.held(t)
+		nodes[0].deafen(true)
+		began := time.Now()
+		o.a.Lock().Release(false)
+		<-o.freed
+		time.Sleep(time.Second)
+		nodes[0].deafen(false)
+		time.Sleep(2 * ttl)
+		nodes[0].mu.Lock()
+		defer nodes[0].mu.Unlock()
+		if n := len(nodes[0].releases); n < 2 || nodes[0].releases[1].Sub(began) > ttl/3 {
+			t.Errorf("%d releases, at %v", n, nodes[0].releases)
+		}
+		closeNow(t, c)
+		time.Sleep(time.Minute)
+	})
+}
+
+// A release that a partition has swallowed is repeated in a sixth of the TTL, and at once if the node
+// answers anything else.
+func TestReleasesLostInAPartitionAreRepeated(t *testing.T) {
+	bubbles(t, []bool{false, true}, func(t *testing.T, asks bool) {
+		const ttl = 30 * time.Second
+		h := newHiccups(t, 3, false)
+		a, b := h.client(ttl, time.Second), h.client(ttl, time.Second)
+		first := take(a, "x")
+		first.held(t)
+		h.dead(true, 3)
+		first.a.Lock().Release(false)
+		time.Sleep(1100 * time.Millisecond)
+		h.dead(false, 3)
+		most := ttl / 5
+		if asks {
+			most = time.Second
+			o := take(a, "another")
+			o.held(t)
+			o.a.Lock().Release(false)
+		}
+		o := take(b, "x")
+		if took := o.held(t); took > most {
+			t.Errorf("free %v after the partition", took)
+		}
+		o.a.Lock().Release(false)
+		time.Sleep(time.Minute)
+		h.end(a, b)
+	})
+}
+
+// What is waited for after its time is up ends with Close, also if that comes at the same moment.
+func TestCloseWhileTimeIsUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHiccups(t, 3, false)
+		h.dead(true, 3)
+		env := &closingEnv{bubbleEnv: &bubbleEnv{h.began, time.Hour}}
+		c := NewClient(Config{Env: env, Peers: h.peers, Terms: Terms{TTL: 10 * time.Second}, NodeTimeout: 500 * time.Millisecond})
+		o := take(c, "x")
+		time.Sleep(499 * time.Millisecond)
+		began, idle, closed := time.Now(), make(chan struct{}), false
+		env.on(func() { // the last reading of the clock is behind the question whether it is closed
+			if !closed && c.group.inflight.len() == 0 {
+				closed = true
+				c.Close(func() { close(idle) })
+			}
+		})
+		<-o.done
+		<-idle
+		if took := time.Since(began); took > 600*time.Millisecond {
+			t.Errorf("the acquisition ended %v later", took)
+		}
+		env.on(nil)
+		time.Sleep(time.Minute)
+	})
+}
+
+// closingEnv calls a function at each reading of the clock.
+type closingEnv struct {
+	*bubbleEnv
+	mu   sync.Mutex
+	hook func()
+}
+
+func (e *closingEnv) on(hook func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.hook = hook
+}
+
+func (e *closingEnv) Now() time.Duration {
+	e.mu.Lock()
+	hook := e.hook
+	e.mu.Unlock()
+	if hook != nil {
+		hook()
+	}
+	return e.bubbleEnv.Now()
+}
+
+// One silent node of three makes a client neither slow nor behind, and leaves nothing in memory for
+// longer than the node timeout.
+func TestOneSilentNodeCostsLittle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const ttl, timeout = 30 * time.Second, time.Second
+		h := newHiccups(t, 3, true)
+		c := h.client(ttl, timeout)
+		h.dead(true, 1)
+		for i := range 2000 {
+			o := take(c, fmt.Sprint(i%3))
+			if took := o.held(t); took > 10*time.Millisecond {
+				t.Fatal(i, took)
+			}
+			o.a.Lock().Release(false)
+			time.Sleep(5 * time.Millisecond)
+		}
+		if n := c.group.unheard.len(); n > 0 {
+			t.Errorf("late answers of %d requests are waited for", n)
+		}
+		if n, most := c.group.deadlines.len(), int(2*timeout/(5*time.Millisecond)); n > most {
+			t.Errorf("%d requests have a deadline, at most %d are under way", n, most)
+		}
+		h.end(c)
+	})
+}
+
+func (d *deadlines) len() (n int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for e := d.first; e != nil; e = e.next {
+		n++
+	}
+	return n
+}
