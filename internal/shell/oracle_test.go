@@ -6,10 +6,9 @@ package shell
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -20,15 +19,20 @@ import (
 	"github.com/fenlock/fenlock/node/memnode"
 )
 
-// shaky is a node behind a network and a server that stall, delay and lose. If it is ordered, what is carried out keeps
-// its order (by client), and so do answers.
+// weather is what the messages of all clients suffer.
+type weather struct {
+	healed atomic.Bool
+	lag    atomic.Int64 // the longest delay on a way
+	loss   float64
+}
+
+// shaky is a node behind a network and a server that delay and lose. If it is ordered, what a client
+// sends keeps its order, and so do the answers.
 type shaky struct {
 	node    *memnode.Node
 	ordered bool
 	queues  bool
-	healed  *atomic.Bool
-	lag     *atomic.Int64 // most delay on the way
-	loss    float64
+	*weather
 
 	mu       sync.Mutex
 	in, back time.Time
@@ -36,6 +40,7 @@ type shaky struct {
 
 func (p *shaky) InOrder() bool { return p.ordered }
 func (p *shaky) Queues() bool  { return p.queues }
+
 func (p *shaky) Listen(client string, _ time.Duration, notify func(string), done func(error)) {
 	done(p.node.Listen(context.Background(), client, func(w string) {
 		if p.healed.Load() || rand.Float64() < 0.9 {
@@ -44,20 +49,18 @@ func (p *shaky) Listen(client string, _ time.Duration, notify func(string), done
 	}))
 }
 
+// way returns how long a message takes, after the last one on the same way.
 func (p *shaky) way(last *time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	d := 200 * time.Microsecond
+	at := time.Now().Add(200 * time.Microsecond)
 	if !p.healed.Load() {
-		d += rand.N(time.Duration(p.lag.Load()) + 1)
+		at = at.Add(rand.N(time.Duration(p.lag.Load()) + 1))
 	}
-	at := time.Now().Add(d)
 	if p.ordered && at.Before(*last) {
 		at = *last
 	}
-	if p.ordered {
-		*last = at.Add(1)
-	}
+	*last = at.Add(1)
 	return time.Until(at)
 }
 
@@ -66,164 +69,142 @@ func (p *shaky) Start(_ context.Context, r node.Request, timeout time.Duration, 
 	if p.healed.Load() {
 		chance = 1
 	}
-	if chance < p.loss {
-		if chance < p.loss/2 {
-			time.AfterFunc(rand.N(4*timeout), func() { call.Done(node.Answer{}, fmt.Errorf("connection reset")) })
-		}
+	switch {
+	case chance < p.loss/2:
+		time.AfterFunc(rand.N(4*timeout), func() { call.Done(node.Answer{}, errors.New("connection reset")) })
+		return
+	case chance < p.loss:
 		return
 	}
 	time.AfterFunc(p.way(&p.in), func() {
 		a, err := p.node.Do(context.Background(), r)
-		if chance < 2*p.loss {
-			return
+		if chance >= 2*p.loss {
+			time.AfterFunc(p.way(&p.back), func() { call.Done(a, err) })
 		}
-		time.AfterFunc(p.way(&p.back), func() { call.Done(a, err) })
 	})
 }
 
+// oracle knows who holds what.
 type oracle struct {
-	mu    sync.Mutex
-	held  map[string]map[*tellOwner]bool
-	last  map[string]fence.Token
-	locks int
-	paced int
+	t    *testing.T
+	mu   sync.Mutex
+	held map[string][]*Lock
+	last map[string]fence.Token
 }
 
-func TestNobodyHoldsTwice(t *testing.T) {
-	runs := 30
-	if s := os.Getenv("ATTACK_RUNS"); s != "" {
-		runs, _ = strconv.Atoi(s)
+// takes notes that a lock is held now.
+func (o *oracle) takes(name string, l *Lock) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if l.Remaining() > 0 {
+		for _, other := range o.held[name] {
+			if other.Remaining() > 0 {
+				o.t.Errorf("%s is held twice", name)
+			}
+		}
+		if l.Token() <= o.last[name] {
+			o.t.Errorf("token %d after %d", l.Token(), o.last[name])
+		}
+		o.last[name] = l.Token()
 	}
-	var total, paced, late atomic.Int64
-	for run := range runs {
-		ordered, queues := run%2 == 0, run/2%2 == 0
-		nodes := []int{3, 5}[run/4%2]
-		loss := []float64{0, 0.01, 0.05}[run%3]
-		onItsOwn(t, func(t *testing.T) {
-			ttl := []time.Duration{10 * time.Second, 40 * time.Second}[run/2%2^run/4%2]
-			healed, lag := new(atomic.Bool), new(atomic.Int64)
-			began := time.Now()
-			var mem []*memnode.Node
-			for range nodes {
-				mem = append(mem, memnode.New("n"))
+	o.held[name] = append(o.held[name], l)
+}
+
+// frees notes that it is about to be released.
+func (o *oracle) frees(name string, l *Lock) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for i, other := range o.held[name] {
+		if other == l {
+			o.held[name] = append(o.held[name][:i:i], o.held[name][i+1:]...)
+			return
+		}
+	}
+}
+
+// Whatever is late or lost, no name has two holders, tokens grow, names are free a TTL after the end,
+// and nothing stays in memory.
+func TestLateAnswersMakeNoSecondHolder(t *testing.T) {
+	runs := make([]int, 12)
+	for i := range runs {
+		runs[i] = i
+	}
+	bubbles(t, runs, func(t *testing.T, run int) {
+		const names, timeout = 4, 500 * time.Millisecond
+		ttl := []time.Duration{10 * time.Second, 40 * time.Second}[run/2%2^run/4%2]
+		began, w := time.Now(), &weather{loss: []float64{0, 0.01, 0.05}[run%3]}
+		var stores []*memnode.Node
+		for range []int{3, 5}[run/4%2] {
+			stores = append(stores, memnode.New("n"))
+		}
+		client := func() *Client {
+			c := Config{Env: &bubbleEnv{began, time.Hour}, Terms: Terms{TTL: ttl}, NodeTimeout: timeout}
+			for _, m := range stores {
+				c.Peers = append(c.Peers, &shaky{node: m.Share(), ordered: run%2 == 0, queues: run/2%2 == 0, weather: w})
 			}
-			client := func() *Client {
-				c := Config{Env: &bubbleEnv{began, time.Hour}, Terms: Terms{TTL: ttl}, NodeTimeout: 500 * time.Millisecond}
-				for _, m := range mem {
-					c.Peers = append(c.Peers, &shaky{node: m.Share(), ordered: ordered, queues: queues, healed: healed, lag: lag, loss: loss})
-				}
-				return NewClient(c)
+			return NewClient(c)
+		}
+		o := oracle{t: t, held: map[string][]*Lock{}, last: map[string]fence.Token{}}
+		var clients []*Client
+		for range 6 {
+			clients = append(clients, client())
+		}
+		stop := time.Now().Add(90 * time.Second)
+		var under sync.WaitGroup
+		under.Go(func() {
+			for time.Now().Before(stop) {
+				w.lag.Store(int64([]time.Duration{0, 0, 300, 900, 2000, 5000}[rand.IntN(6)] * time.Millisecond))
+				time.Sleep(rand.N(8 * time.Second))
 			}
-			o := oracle{held: map[string]map[*tellOwner]bool{}, last: map[string]fence.Token{}}
-			var clients []*Client
-			for range 6 {
-				clients = append(clients, client())
-			}
-			var under sync.WaitGroup
-			stop := time.Now().Add(90 * time.Second)
-			under.Go(func() { // the weather
+		})
+		for i := range 24 {
+			under.Go(func() {
+				c := clients[i%len(clients)]
 				for time.Now().Before(stop) {
-					lag.Store(int64([]time.Duration{0, 0, 300 * time.Millisecond, 900 * time.Millisecond, 2 * time.Second, 5 * time.Second}[rand.IntN(6)]))
-					time.Sleep(rand.N(8 * time.Second))
+					o.use(c, fmt.Sprint(rand.IntN(names)))
 				}
 			})
-			const names = 4
-			for w := range 24 {
-				under.Go(func() {
-					c := clients[w%len(clients)]
-					for time.Now().Before(stop) {
-						name := fmt.Sprint(rand.IntN(names))
-						var ow *tellOwner
-						cancel := time.AfterFunc(time.Hour, func() {})
-						if rand.IntN(3) == 0 {
-							ow = try(c, name, c.Terms())
-						} else {
-							ow = take(c, name)
-							cancel = time.AfterFunc(rand.N(12*time.Second), ow.a.Cancel)
-						}
-						if f := <-ow.done; f.Failed() {
-							cancel.Stop()
-							if ow.a.paced {
-								paced.Add(1)
-							}
-							time.Sleep(rand.N(200 * time.Millisecond))
-							continue
-						}
-						cancel.Stop()
-						l := ow.a.Lock()
-						o.mu.Lock()
-						o.locks++
-						valid := l.Remaining() > 0
-						if l.Remaining() > ttl {
-							t.Error("longer than a TTL")
-						}
-						if l.acquiring.sent != 0 && l.Remaining() > 0 && time.Since(began)+time.Hour-l.acquiring.sent > 600*time.Millisecond {
-							late.Add(1)
-						}
-						if valid {
-							for other := range o.held[name] {
-								if other.a.Lock().Remaining() > 0 {
-									t.Errorf("%s is held twice", name)
-								}
-							}
-							if tok := l.Token(); tok <= o.last[name] {
-								t.Errorf("token %d after %d", tok, o.last[name])
-							} else {
-								o.last[name] = tok
-							}
-						}
-						if o.held[name] == nil {
-							o.held[name] = map[*tellOwner]bool{}
-						}
-						o.held[name][ow] = true
-						o.mu.Unlock()
-						time.Sleep(rand.N([]time.Duration{10 * time.Millisecond, 300 * time.Millisecond, 6 * time.Second}[rand.IntN(3)]))
-						o.mu.Lock()
-						delete(o.held[name], ow)
-						o.mu.Unlock()
-						ow.a.Lock().Release(false)
-					}
-				})
+		}
+		under.Wait()
+		w.healed.Store(true)
+		time.Sleep(ttl + 11*time.Second) // what is on the way arrives, and what it leaves ends
+		fresh := client()
+		for i := range names {
+			l := try(fresh, fmt.Sprint(i), fresh.Terms())
+			if f := <-l.done; f.Failed() {
+				t.Errorf("a name is not free: %+v", f)
+				continue
 			}
-			under.Wait()
-			healed.Store(true)
-			total.Add(int64(o.locks))
-			if loss == 0 {
-				time.Sleep(11 * time.Second) // what is on the way arrives
-			} else {
-				time.Sleep(ttl + 4*time.Second)
+			l.a.Lock().Release(false)
+		}
+		time.Sleep(40 * ttl)
+		for _, c := range append(clients, fresh) {
+			g := c.group
+			if n := c.Counts(); n != (Counts{}) || len(g.pacing.waiting) > 0 || g.deadlines.len() > 0 || g.unheard.len() > 0 {
+				t.Errorf("left: %+v, %d wait for their turn, %d and %d have deadlines", n, len(g.pacing.waiting),
+					g.deadlines.len(), g.unheard.len())
 			}
-			fresh := client()
-			for i := range names {
-				f := try(fresh, fmt.Sprint(i), fresh.Terms())
-				if why := <-f.done; why.Failed() {
-					t.Errorf("ordered %v queues %v: %d s after the end, a name is not free: %+v", ordered, queues, 14, why)
-				} else {
-					f.a.Lock().Release(false)
-				}
-			}
-			time.Sleep(40 * ttl)
-			for _, c := range append(clients, fresh) {
-				g := c.group
-				if len(g.pacing.waiting) > 0 {
-					t.Error("waits for a turn for ever", len(g.pacing.waiting))
-				}
-				if u := underOf(&g.pacing); u != 0 {
-					t.Errorf("%d attempts are under way for ever", u)
-				}
-				g.deadlines.mu.Lock()
-				left := g.deadlines.first != nil
-				g.deadlines.mu.Unlock()
-				if left {
-					t.Error("deadlines are left")
-				}
-				if n := c.Counts(); n.InFlight != 0 || n.Strays != 0 || n.Held != 0 || n.Waiters != 0 {
-					t.Errorf("left: %+v", n)
-				}
-				closeNow(t, c)
-			}
-			time.Sleep(time.Minute)
-		})
+			closeNow(t, c)
+		}
+		time.Sleep(time.Minute)
+	})
+}
+
+// use takes a lock in one way or the other, and has it for a while.
+func (o *oracle) use(c *Client, name string) {
+	var l *tellOwner
+	if rand.IntN(3) == 0 {
+		l = try(c, name, c.Terms())
+	} else {
+		l = take(c, name)
+		defer time.AfterFunc(rand.N(12*time.Second), l.a.Cancel).Stop()
 	}
-	t.Logf("%d locks, %d of late grants, %d callers gave up while paced", total.Load(), late.Load(), paced.Load())
+	if f := <-l.done; f.Failed() {
+		time.Sleep(rand.N(200 * time.Millisecond))
+		return
+	}
+	o.takes(name, l.a.Lock())
+	time.Sleep(rand.N([]time.Duration{10, 300, 6000}[rand.IntN(3)] * time.Millisecond))
+	o.frees(name, l.a.Lock())
+	l.a.Lock().Release(false)
 }
