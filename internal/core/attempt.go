@@ -469,7 +469,7 @@ func (a *Attempt) ReleaseOutcome() (done, clean bool) {
 // that keeps requests in order has not.
 func (a *Attempt) releaseLate(node int, r Reply) Action {
 	switch {
-	case (a.params.Ordered&a.freeing).Has(node) && (r.Status == Granted || r.Silent || !a.WasHeld()):
+	case (a.params.Ordered & a.freeing).Has(node) && (r.Status == Granted || r.Silent || !a.WasHeld()):
 		return Action{} // it is asked already
 	case !a.WasHeld():
 		a.freeing = a.freeing.With(node)

@@ -39,7 +39,7 @@ const (
 	// a TTL, so that all is as before a TTL after the servers are not behind any more.
 	longestPause = 6 * time.Second
 
-	firstWindow = 1. / 2 // at least, of a client that was calm: it pauses for what its attempt took
+	firstWindow = 1. / 2 // at least, of a client that was calm: it then pauses for what an attempt took
 	leastWindow = 1. / 64
 
 	// patientTimeouts is for how many node timeouts a late answer is waited for at least.
@@ -112,10 +112,10 @@ func (p *Pace) Late(now, asked, took time.Duration, more bool, random float64) {
 	if !p.behind && took <= p.NodeTimeout {
 		return
 	}
-	old := p.behind && asked < p.since
+	first, old := !p.behind, asked < p.since
 	p.learn(now, asked, took, more)
-	if !p.behind || p.window >= 1 {
-		return
+	if first || !p.behind || p.window >= 1 {
+		return // that the first was late may be over: one more attempt tells
 	}
 	next := now + p.pause(took, random)
 	if old {

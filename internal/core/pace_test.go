@@ -41,6 +41,7 @@ func TestPacePauses(t *testing.T) {
 	for _, epoch := range []time.Duration{-time.Hour, 0, time.Hour} {
 		p := core.Pace{NodeTimeout: paceTimeout, TTL: 10 * time.Second}
 		now := one(&p, epoch, 2*time.Second)
+		now = one(&p, now, 2*time.Second)
 		before := time.Duration(0)
 		for i := range 5 {
 			wait, ok := p.Due(now)
@@ -137,18 +138,22 @@ func TestPaceFollowsWhatIsMeasured(t *testing.T) {
 	}
 }
 
-// A client that was calm pauses for what its attempt took, more or less. Prompt answers to anything
-// end the pause and, if no other waits, the pacing.
+// A client that was calm makes one more attempt at once, and then pauses for about what that took.
+// Prompt answers to anything end the pause and, if no other waits, the pacing.
 func TestPaceHearsOfRecovery(t *testing.T) {
 	for _, epoch := range []time.Duration{-time.Hour, 0, time.Hour} {
 		for _, took := range []time.Duration{600 * time.Millisecond, 2 * time.Second} {
 			p := core.Pace{NodeTimeout: paceTimeout, TTL: 10 * time.Second}
 			now := one(&p, epoch, took)
-			if wait, ok := p.Due(now); !ok || wait < took*3/4 || wait > took*5/4 {
+			if wait, ok := p.Due(now); !ok || wait != 0 || !p.Behind() {
+				t.Error(took, wait, ok)
+			}
+			now = one(&p, now, took)
+			if wait, ok := p.Due(now); !ok || wait < took*3/4 || wait > took*5/2 {
 				t.Error(took, wait, ok)
 			}
 			p.Heard(now, time.Millisecond, true)
-			if wait, ok := p.Due(now); !ok || wait > 2*time.Millisecond || !p.Behind() {
+			if wait, ok := p.Due(now); !ok || wait > 3*time.Millisecond || !p.Behind() {
 				t.Error(took, wait, ok)
 			}
 			if p.Heard(now, time.Millisecond, false); p.Behind() {
@@ -191,6 +196,7 @@ func TestPaceOfSilence(t *testing.T) {
 func TestPaceSkips(t *testing.T) {
 	p := core.Pace{NodeTimeout: paceTimeout, TTL: 10 * time.Second}
 	now := one(&p, 0, 2*time.Second)
+	now = one(&p, now, 2*time.Second)
 	wait, _ := p.Due(now)
 	now += wait
 	p.Begin(now)

@@ -2,6 +2,7 @@ package shell
 
 import (
 	"context"
+	"errors"
 	"math"
 	"time"
 
@@ -130,13 +131,13 @@ func (a *Acquisition) tryWith(turn bool) {
 		a.state, a.paced = sleeping, true
 		known := a.known.Failed()
 		if !a.waits {
-			a.known = g.pacing.tooManyAttempts()
+			a.known = tooManyAttempts(len(g.Peers))
 			a.latest = start + g.NodeTimeout
 			a.timer = g.Env.AfterFunc(g.NodeTimeout, a.hurried)
 		}
 		a.mu.Unlock()
 		if a.waits && !known {
-			f := g.pacing.tooManyAttempts()
+			f := tooManyAttempts(len(g.Peers))
 			a.unanswered(&f)
 		}
 		return
@@ -159,6 +160,18 @@ func (a *Acquisition) tryWith(turn bool) {
 	default:
 		a.take(number, until)
 	}
+}
+
+// errBehind is why a node was not asked.
+var errBehind = errors.New("not asked: the nodes are behind, and the client makes fewer attempts")
+
+// tooManyAttempts is the failure of an attempt that is not made, on so many nodes.
+func tooManyAttempts(n int) Failure {
+	f := Failure{Reason: core.NoQuorum, Op: core.Acquire}
+	for i := range n {
+		f.Nodes = append(f.Nodes, NodeFailure{i, errBehind})
+	}
+	return f
 }
 
 // urgent reports whether its attempt begins without waiting for its turn, with the mutex held: its
@@ -385,7 +398,7 @@ func (a *Acquisition) hurried() {
 		tries, l := a.state == trying, a.lock
 		a.mu.Unlock()
 		if tries && a.waits && l != nil {
-			l.hurry()
+			g.Env.Go(l.hurry) // it may be a node's goroutine
 		}
 		return
 	}
@@ -409,7 +422,7 @@ func (a *Acquisition) hurried() {
 		if closed {
 			a.end(Failure{Closed: true})
 		} else {
-			a.end(g.pacing.tooManyAttempts())
+			a.end(tooManyAttempts(len(g.Peers)))
 		}
 		return
 	}

@@ -45,7 +45,7 @@ func (l *Lock) answered(f *fanout, i int, a node.Answer, err error) {
 	case core.Release:
 		l.attempt.OnRelease(i, reply)
 		if err != nil {
-			g.strays.add(i, f.request, l.attempt.Settled(i), f.calls.of(i))
+			g.strays.add(i, f.request, l.attempt.Settled(i), &f.calls.of(i).heard)
 		}
 	}
 	if f.action.Op == core.Acquire && !reply.Silent {

@@ -48,7 +48,7 @@ type call struct {
 	fanout *fanout
 	node   int
 	over   atomic.Bool // it was answered, or its time is up
-	heard  atomic.Bool // it was answered after that, or no answer is waited for any more
+	heard  atomic.Bool // it was answered, however late, or no answer is waited for any more
 }
 
 // calls are those of a fanout, by node: in the peer states of a lock, or its own.
@@ -132,13 +132,15 @@ func (c *call) Done(a node.Answer, err error) {
 			"%w: it answers %s with the number %d, which fenlock has not made: its register or the lease was changed by hand",
 			node.ErrMisconfigured, f.action.Op, a.Register)
 	}
+	if err != timeUp {
+		c.heard.Store(true)
+	}
 	ours := errors.Is(err, context.Canceled)
 	if ours || errors.Is(err, context.DeadlineExceeded) {
 		// It is the request's own context that ended. The error must not match
 		// the caller's, which is how a caller tells that it gave up itself.
 		if err != timeUp && f.action.Op != core.Extend {
 			err = gaveUp(f.timeout) // the node's last word
-			c.heard.Store(true)
 		} else {
 			err = noAnswer(f.timeout)
 		}

@@ -240,23 +240,19 @@ func (l *Lock) Remaining() time.Duration {
 func (l *Lock) cancel() { l.stop(true) }
 
 // hurry gives it up if it waits for late answers only, and the nodes are not known to be behind.
-func (l *Lock) hurry() {
-	if !l.group.pacing.behind.Load() {
-		l.stop(false)
-	}
-}
+func (l *Lock) hurry() { l.stop(false) }
 
 func (l *Lock) stop(cancelled bool) {
 	l.mu.Lock()
-	if l.attempt == nil {
-		l.cancelled = cancelled
+	var action core.Action
+	switch {
+	case l.attempt == nil:
+		l.cancelled = l.cancelled || cancelled
 		l.mu.Unlock()
 		return
-	}
-	var action core.Action
-	if cancelled {
+	case cancelled:
 		action = l.attempt.Cancel()
-	} else {
+	case !l.group.pacing.behind.Load():
 		action = l.attempt.Hurry()
 	}
 	now := l.group.Env.Now()

@@ -1,7 +1,6 @@
 package shell
 
 import (
-	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -29,18 +28,6 @@ type pacing struct {
 // paced is an acquisition that waits for its turn. Turn begins its attempt, or calls skipped. It is
 // called without any mutex held.
 type paced interface{ turn() }
-
-// errBehind is why a node was not asked.
-var errBehind = errors.New("not asked: the nodes are behind, and the client makes fewer attempts")
-
-// tooManyAttempts is the failure of an attempt that is not made.
-func (p *pacing) tooManyAttempts() Failure {
-	f := Failure{Reason: core.NoQuorum, Op: core.Acquire}
-	for i := range p.nodes {
-		f.Nodes = append(f.Nodes, NodeFailure{i, errBehind})
-	}
-	return f
-}
 
 // enter begins an attempt, and reports whether it may. If not, its turn is called later. One that
 // is urgent begins in any case.

@@ -41,8 +41,10 @@ func TestPacedCallersAreTold(t *testing.T) {
 		for _, p := range h.nodes {
 			p.latency.Store(int64(2 * time.Second))
 		}
-		first := take(c, "first")
+		first, second := take(c, "first"), take(c, "second")
 		first.held(t)
+		second.held(t)
+		third := take(c, "third") // which tells that it was not for a moment
 		o, tried := take(c, "x"), try(c, "y", c.Terms())
 		began := time.Now()
 		if f := <-tried.done; f.Reason != core.NoQuorum || len(f.Nodes) != 3 || time.Since(began) > 500*time.Millisecond {
@@ -52,7 +54,10 @@ func TestPacedCallersAreTold(t *testing.T) {
 		if f := <-o.done; f.Last == nil || f.Last.Reason != core.NoQuorum || o.told.Load() != 1 {
 			t.Errorf("%+v, last %+v, told %d times", f, f.Last, o.told.Load())
 		}
-		first.a.Lock().Release(false)
+		third.held(t)
+		for _, o := range []*tellOwner{first, second, third} {
+			o.a.Lock().Release(false)
+		}
 		time.Sleep(time.Minute)
 		h.end(c)
 	})

@@ -67,15 +67,17 @@ const (
 
 // add takes a release that was not answered. Settled: no lease can turn up any more that is
 // not there already.
-// The answer to its call may still come.
-func (s *strays) add(peer int, r node.Request, settled bool, c *call) {
+// Its answer may still come unless heard says that it has, or cannot.
+func (s *strays) add(peer int, r node.Request, settled bool, heard *atomic.Bool) {
 	r.Place = node.Place{} // the waiter has gone on since
-	s.put(peer, r, settled, c)
+	s.put(peer, r, settled, heard)
 }
 
 // addWaiter takes a release, without a holder, that was not answered: of a waiter that has gone,
 // and may be in the node's queue.
-func (s *strays) addWaiter(peer int, r node.Request, c *call) { s.put(peer, r, true, c) }
+func (s *strays) addWaiter(peer int, r node.Request, heard *atomic.Bool) {
+	s.put(peer, r, true, heard)
+}
 
 // lost tells that the answer of a release does not come any more.
 func (s *strays) lost(peer int, r *node.Request) {
@@ -88,7 +90,7 @@ func (s *strays) lost(peer int, r *node.Request) {
 	}
 }
 
-func (s *strays) put(peer int, r node.Request, settled bool, c *call) {
+func (s *strays) put(peer int, r node.Request, settled bool, heard *atomic.Bool) {
 	now := s.env.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,7 +105,7 @@ func (s *strays) put(peer int, r node.Request, settled bool, c *call) {
 		p.next, p.gap = now+max(s.ttl/6, p.slow), max(s.ttl/3, p.slow)
 	}
 	p.silent.Store(true)
-	p.all = append(p.all, &stray{request: r, settled: settled, silent: !c.heard.Load(), since: now, asked: now})
+	p.all = append(p.all, &stray{request: r, settled: settled, silent: !heard.Load(), since: now, asked: now})
 	s.rest()
 }
 

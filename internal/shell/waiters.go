@@ -250,7 +250,7 @@ func (s *waiters) send(w *waiter, to core.Set, done func(heard, freed bool)) {
 	leave(s.group, to, r, func(l *leaving, unheard core.Set, freed bool) {
 		for i := range s.group.Peers {
 			if unheard.Has(i) && r.Place.Waiter != "" && r.Place.Stamp == 0 {
-				s.group.strays.addWaiter(i, r, l.fanout.calls.of(i))
+				s.group.strays.addWaiter(i, r, &l.fanout.calls.of(i).heard)
 			}
 		}
 		done(unheard == 0, freed)
