@@ -75,10 +75,11 @@ type Config struct {
 	NewServers bool
 
 	// NodeTimeout bounds each request to a node. A node that is slower counts as unknown. An
-	// extension that it accepts later still counts, within three tenths of the TTL. 0 means a
-	// twentieth of the TTL, but 25 ms to 1 s. At most a quarter of the TTL, so that a hung node
-	// cannot use up the validity. A node that binds its leases to this process has no such limit,
-	// and a minute by default.
+	// extension that it accepts later still counts, within three tenths of the TTL, and so does a
+	// grant to an Acquire. While nodes are known to answer late, an Acquire waits for up to a sixth
+	// of the TTL where only answers in time count. 0 means a twentieth of the TTL, but 25 ms to 1 s.
+	// At most a quarter of the TTL, so that a hung node cannot use up the validity. A node that
+	// binds its leases to this process has no such limit, and a minute by default.
 	NodeTimeout time.Duration
 
 	// MaxHold ends a tenure, however long its holder goes on extending: a

@@ -2,7 +2,6 @@ package shell
 
 import (
 	"context"
-	"errors"
 	"math"
 	"time"
 
@@ -112,88 +111,6 @@ func (a *Acquisition) promoted() {
 		a.state = trying
 		a.client.group.Env.Go(a.try)
 	}
-}
-
-// try makes an attempt, in the state trying, unless the lock was given at the same moment. While
-// the nodes are behind, it waits for its turn.
-func (a *Acquisition) try() { a.tryWith(false) }
-
-// tryWith makes an attempt whose turn has come already, or not.
-func (a *Acquisition) tryWith(turn bool) {
-	g := a.client.group
-	start := g.Env.Now()
-	a.mu.Lock()
-	cancelled, closed := a.cancelled, a.isClosed || g.inflight.isClosed()
-	number, until, given := a.given.Best(len(g.Peers), start)
-	switch {
-	case cancelled, closed, given:
-	case !turn && a.from == nil && !g.pacing.enter(a, start, a.urgent()):
-		a.state, a.paced = sleeping, true
-		known := a.known.Failed()
-		if !a.waits {
-			a.known = tooManyAttempts(len(g.Peers))
-			a.latest = start + g.NodeTimeout
-			a.timer = g.Env.AfterFunc(g.NodeTimeout, a.hurried)
-		}
-		a.mu.Unlock()
-		if a.waits && !known {
-			f := tooManyAttempts(len(g.Peers))
-			a.unanswered(&f)
-		}
-		return
-	default:
-		l := a.attempt()
-		l.waits = a.waits
-		a.mu.Unlock()
-		a.begin(l, start)
-		return
-	}
-	a.mu.Unlock()
-	if turn {
-		g.pacing.skipped()
-	}
-	switch {
-	case cancelled:
-		a.giveUp()
-	case closed:
-		a.end(Failure{Closed: true})
-	default:
-		a.take(number, until)
-	}
-}
-
-// errBehind is why a node was not asked.
-var errBehind = errors.New("not asked: the nodes are behind, and the client makes fewer attempts")
-
-// tooManyAttempts is the failure of an attempt that is not made, on so many nodes.
-func tooManyAttempts(n int) Failure {
-	f := Failure{Reason: core.NoQuorum, Op: core.Acquire}
-	for i := range n {
-		f.Nodes = append(f.Nodes, NodeFailure{i, errBehind})
-	}
-	return f
-}
-
-// urgent reports whether its attempt begins without waiting for its turn, with the mutex held: its
-// turn in the queue has come, or the nodes have answered the attempt before.
-func (a *Acquisition) urgent() bool {
-	return a.attempts > 0 && !a.vain || a.waits && a.retry.Invited()
-}
-
-// turn implements paced.
-func (a *Acquisition) turn() {
-	g := a.client.group
-	a.mu.Lock()
-	waits := a.state == sleeping && a.paced
-	if waits {
-		a.state, a.paced = trying, false
-	}
-	a.mu.Unlock()
-	if !waits {
-		g.pacing.skipped()
-		return
-	}
-	g.Env.Go(func() { a.tryWith(true) })
 }
 
 // begin begins an attempt.
@@ -522,17 +439,6 @@ func (a *Acquisition) held(token fence.Token, given bool) {
 
 // extended implements owner.
 func (a *Acquisition) extended(left time.Duration, why Failure) { a.owner.Extended(left, why) }
-
-// unanswered implements owner.
-func (a *Acquisition) unanswered(why *Failure) {
-	a.client.queues.tell(a, a.name, why)
-	a.mu.Lock()
-	news, l := a.state == trying && a.retry.News(), a.lock
-	a.mu.Unlock()
-	if news {
-		l.hurry()
-	}
-}
 
 // enqueued implements owner: a node may have put the waiter into its queue after it
 // was told that the wait is over.

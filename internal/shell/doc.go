@@ -11,6 +11,7 @@
 //	queue.go        the callers of this process for one name, of whom one asks the nodes
 //	waiters.go      the waiters of this process in the nodes' queues
 //	waiter.go       one of them: its place, and when it tries again
+//	turn.go         when an acquisition makes an attempt
 //	pacing.go       has acquisitions wait for their turn while the nodes are behind
 //	lock.go         Lock: one attempt, and what becomes of it
 //	handover.go     how a lock is exported for another process

@@ -116,9 +116,9 @@ func (s *strays) rest() {
 	}
 }
 
-// wake is the timer's. A node that does not answer is asked for one thing only, and less and less
-// often if the answer may still come: it may be behind. One that does answer is asked less and less
-// often, too: what comes late comes soon, as a rule.
+// wake is the timer's. A node that does not answer is asked for one thing only. If the answer may
+// still come, it may be behind, and is asked less and less often. So is one that does answer: what
+// comes late comes soon, as a rule.
 func (s *strays) wake() {
 	now := s.env.Now()
 	s.mu.Lock()
