@@ -12,8 +12,8 @@ import (
 	"github.com/fenlock/fenlock/node/memnode"
 )
 
-// selfTimed is a node whose engine ends a release by its own limit, while it is deaf: a moment before
-// the client does, or after it.
+// selfTimed is a node whose engine ends a release by its own limit while it is deaf. That is a
+// moment before the client does, or after it.
 type selfTimed struct {
 	*memnode.Node
 	mu       sync.Mutex
@@ -76,8 +76,8 @@ func TestReleasesEndedByTheEngineAreRepeated(t *testing.T) {
 	})
 }
 
-// A release that a partition has swallowed is repeated in a sixth of the TTL, and at once if the node
-// answers anything else.
+// A release that a partition has swallowed is repeated in a sixth of the TTL, and at once if the
+// node answers anything else.
 func TestReleasesLostInAPartitionAreRepeated(t *testing.T) {
 	bubbles(t, []bool{false, true}, func(t *testing.T, asks bool) {
 		const ttl = 30 * time.Second
@@ -112,7 +112,8 @@ func TestCloseWhileTimeIsUp(t *testing.T) {
 		h := newHiccups(t, 3, false)
 		h.dead(true, 3)
 		env := &closingEnv{bubbleEnv: &bubbleEnv{h.began, time.Hour}}
-		c := NewClient(Config{Env: env, Peers: h.peers, Terms: Terms{TTL: 10 * time.Second}, NodeTimeout: 500 * time.Millisecond})
+		c := NewClient(Config{Env: env, Peers: h.peers, Terms: Terms{TTL: 10 * time.Second},
+			NodeTimeout: 500 * time.Millisecond})
 		o := take(c, "x")
 		time.Sleep(499 * time.Millisecond)
 		began, idle, closed := time.Now(), make(chan struct{}), false

@@ -26,8 +26,8 @@ type weather struct {
 	loss   float64
 }
 
-// shaky is a node behind a network and a server that delay and lose. If it is ordered, what a client
-// sends keeps its order, and so do the answers.
+// shaky is a node behind a network and a server that delay and lose. If it is ordered, what a
+// client sends keeps its order, and so do the answers.
 type shaky struct {
 	node    *memnode.Node
 	ordered bool
@@ -122,8 +122,8 @@ func (o *oracle) frees(name string, l *Lock) {
 	}
 }
 
-// Whatever is late or lost, no name has two holders, tokens grow, names are free a TTL after the end,
-// and nothing stays in memory.
+// Whatever is late or lost, no name has two holders, and tokens grow. Names are free a TTL after
+// the end, and nothing stays in memory.
 func TestLateAnswersMakeNoSecondHolder(t *testing.T) {
 	runs := make([]int, 12)
 	for i := range runs {

@@ -65,7 +65,8 @@ func TestPacedCallersAreTold(t *testing.T) {
 
 // After a stall, free locks of nodes that answer at once are to be had at once.
 func TestStallsAreOver(t *testing.T) {
-	bubbles(t, []time.Duration{600 * time.Millisecond, time.Second, 2 * time.Second}, func(t *testing.T, stall time.Duration) {
+	stalls := []time.Duration{600 * time.Millisecond, time.Second, 2 * time.Second}
+	bubbles(t, stalls, func(t *testing.T, stall time.Duration) {
 		h := newHiccups(t, 3, false)
 		c := h.client(10*time.Second, 500*time.Millisecond)
 		for i := range 10 { // the client is calm
@@ -94,7 +95,8 @@ func TestStallsAreOver(t *testing.T) {
 
 // After an outage in which all messages were lost, a waiter asks again soon.
 func TestOutagesAreOver(t *testing.T) {
-	bubbles(t, []time.Duration{time.Second, 5 * time.Second, 20 * time.Second, time.Minute}, func(t *testing.T, down time.Duration) {
+	outages := []time.Duration{time.Second, 5 * time.Second, 20 * time.Second, time.Minute}
+	bubbles(t, outages, func(t *testing.T, down time.Duration) {
 		h := newHiccups(t, 3, false)
 		c := h.client(10*time.Second, 500*time.Millisecond)
 		h.dead(true, 3)
@@ -199,8 +201,8 @@ func TestTriesStarveNoCaller(t *testing.T) {
 		})
 }
 
-// One that waits for its turn begins in the longest pause, although attempts that are urgent leave no
-// room.
+// One that waits for its turn begins in the longest pause, although attempts that are urgent leave
+// no room.
 func TestUrgentAttemptsStarveNoCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := pacing{env: &bubbleEnv{time.Now(), -time.Hour}, nodes: 3,
