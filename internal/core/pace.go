@@ -182,8 +182,8 @@ func (p *Pace) learn(now, asked, took time.Duration, more bool) {
 	}
 }
 
-// Timeout returns for how long the answers to a confirm are waited for, if its caller waits. That is
-// the node timeout or, if answers take longer, up to a sixth of the lock's TTL.
+// Timeout returns for how long the answers to a confirm are waited for, if its caller waits. That
+// is the node timeout or, if answers take longer, up to a sixth of the lock's TTL.
 func (p *Pace) Timeout(ttl time.Duration) time.Duration {
 	return max(p.NodeTimeout, min(2*p.lag, ttl/6))
 }

@@ -85,8 +85,8 @@ func (l *Lock) counted(i int, answer bool, now time.Duration) {
 	}
 }
 
-// outcome returns, once each, what the attempt has come to for those that wait for their turn. It is
-// called after each step, with the mutex held.
+// outcome returns, once each, what the attempt has come to for those that wait for their turn. It
+// is called after each step, with the mutex held.
 func (l *Lock) outcome(now time.Duration) outcome {
 	what := noOutcome
 	switch heard := l.heard.Len() >= core.Quorum(len(l.peers)); {

@@ -176,8 +176,8 @@ func TestFloodsOfTries(t *testing.T) {
 	}
 }
 
-// A node that is far behind is not asked again for what it will do anyway: not for a lock that was
-// held while it had not answered yet.
+// A node that is far behind is not asked again for what it will do anyway. That is so for a lock
+// that was held and released before it has answered.
 func TestNodesBehindGetOneRelease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const locks, cost = 20, 100 * time.Millisecond

@@ -79,7 +79,8 @@ func newHiccups(t *testing.T, n int, queues bool) *hiccups {
 }
 
 func (h *hiccups) client(ttl, timeout time.Duration) *Client {
-	return NewClient(Config{Env: &bubbleEnv{h.began, time.Hour}, Peers: h.peers, Terms: Terms{TTL: ttl}, NodeTimeout: timeout})
+	return NewClient(Config{Env: &bubbleEnv{h.began, time.Hour}, Peers: h.peers, Terms: Terms{TTL: ttl},
+		NodeTimeout: timeout})
 }
 
 // dead has some of the nodes be dead, or not.
