@@ -11,8 +11,8 @@ import "time"
 // would swing. An attempt is under way until a quorum has answered, however late, or no answer is
 // waited for any more. To repeat it sooner would put the servers further behind.
 //
-// Only answers count. A node that is silent may be down, and is not behind for all that is known:
-// then attempts are made as if nothing was paced. Answers to any request end a pause.
+// Only answers count. A node that is silent may be down, and is not behind for all that is known.
+// Then attempts are made as if nothing was paced. Answers to any request end a pause.
 //
 // Nothing here is needed for safety. While answers come in time, it decides nothing. It is a plain
 // value. Not safe for concurrent use.
@@ -188,9 +188,9 @@ func (p *Pace) Timeout(ttl time.Duration) time.Duration {
 	return max(p.NodeTimeout, min(2*p.lag, ttl/6))
 }
 
-// Patience returns for how long an acquire may be answered late, if its caller waits. If the nodes
-// are not known to be behind, that is little more than the node timeout: what nodes that are down
-// were asked is lost, and they are to be asked again soon after they are up.
+// Patience returns for how long an acquire may be answered late, if its caller waits. That is
+// little more than the node timeout, unless the nodes are known to be behind. They may be down
+// instead: then what they were asked is lost, and they are to be asked again soon.
 func (p *Pace) Patience(ttl time.Duration) time.Duration {
 	if p.behind {
 		return Patience(ttl)

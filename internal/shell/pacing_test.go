@@ -75,7 +75,7 @@ func TestStallsAreOver(t *testing.T) {
 			o.a.Lock().Release(false)
 			time.Sleep(time.Second)
 		}
-		for range 3 { // the client pauses from the second on
+		for range 2 { // the client pauses from the second on
 			for _, p := range h.nodes {
 				p.stop(stall)
 			}
