@@ -352,8 +352,8 @@ func (a *Attempt) Cancel() Action {
 	return a.fail(Cancelled)
 }
 
-// Hurry ends an attempt that waits for late answers only: there is news, so that to ask again may be
-// better.
+// Hurry ends an attempt that waits for late answers only: there is news, so that to ask again may
+// be better.
 func (a *Attempt) Hurry() Action {
 	if a.phase != Acquiring || !a.hopeless(a.acquire) {
 		return Action{}

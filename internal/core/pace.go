@@ -42,8 +42,8 @@ const (
 	firstWindow = 1. / 2 // at least, of a client that was calm: it then pauses for what an attempt took
 	leastWindow = 1. / 64
 
-	// patientTimeouts is for how many node timeouts a late answer is waited for at least.
-	patientTimeouts = 3
+	// patientHalves is for how many halves of the node timeout a late answer is waited for at least.
+	patientHalves = 7
 )
 
 // Behind reports whether the nodes are behind.
@@ -195,5 +195,5 @@ func (p *Pace) Patience(ttl time.Duration) time.Duration {
 	if p.behind {
 		return Patience(ttl)
 	}
-	return min(patientTimeouts*p.NodeTimeout, Patience(ttl))
+	return min(patientHalves*p.NodeTimeout/2, Patience(ttl))
 }

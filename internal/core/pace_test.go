@@ -119,10 +119,10 @@ func TestPaceFollowsWhatIsMeasured(t *testing.T) {
 		}
 	}
 	now := one(&p, 0, paceTimeout)
-	want(paceTimeout, 3*paceTimeout)
+	want(paceTimeout, paceTimeout*7/2)
 	p.Begin(now)
 	p.Unanswered(now+10*time.Second, now)
-	want(paceTimeout, 3*paceTimeout)
+	want(paceTimeout, paceTimeout*7/2)
 	now = one(&p, now, 600*time.Millisecond)
 	want(1200*time.Millisecond, core.Patience(ttl))
 	now = one(&p, now, 5*time.Second)
@@ -130,7 +130,7 @@ func TestPaceFollowsWhatIsMeasured(t *testing.T) {
 	now = one(&p, now, time.Millisecond)
 	want(paceTimeout, core.Patience(ttl))
 	p.Heard(now, time.Millisecond, false)
-	want(paceTimeout, 3*paceTimeout)
+	want(paceTimeout, paceTimeout*7/2)
 	far := core.Pace{NodeTimeout: 3 * time.Second, TTL: ttl}
 	one(&far, 0, 5*time.Second)
 	if far.Timeout(ttl) != 3*time.Second || far.Patience(ttl) != core.Patience(ttl) {
