@@ -132,14 +132,14 @@ func (c *call) Done(a node.Answer, err error) {
 			"%w: it answers %s with the number %d, which fenlock has not made: its register or the lease was changed by hand",
 			node.ErrMisconfigured, f.action.Op, a.Register)
 	}
-	if err != timeUp {
+	if err != errTimeUp {
 		c.heard.Store(true)
 	}
 	ours := errors.Is(err, context.Canceled)
 	if ours || errors.Is(err, context.DeadlineExceeded) {
 		// It is the request's own context that ended. The error must not match
 		// the caller's, which is how a caller tells that it gave up itself.
-		if err != timeUp && f.action.Op != core.Extend {
+		if err != errTimeUp && f.action.Op != core.Extend {
 			err = gaveUp(f.timeout) // the node's last word
 		} else {
 			err = noAnswer(f.timeout)
@@ -173,8 +173,8 @@ type gaveUp time.Duration
 
 func (d gaveUp) Error() string { return noAnswer(d).Error() }
 
-// timeUp is the answer of a node whose time is up. It may answer later.
-var timeUp = fmt.Errorf("its time is up: %w", context.DeadlineExceeded)
+// errTimeUp is the answer of a node whose time is up. It may answer later.
+var errTimeUp = fmt.Errorf("its time is up: %w", context.DeadlineExceeded)
 
 // expire ends the calls that have not been answered in time. An acquire may be carried out later,
 // which its answer says if it comes.
@@ -184,7 +184,7 @@ func (f *fanout) expire() {
 	for i := range g.Peers {
 		if f.action.To.Has(i) && !f.calls.of(i).over.Load() {
 			silent = silent.With(i)
-			f.calls.of(i).Done(node.Answer{}, timeUp)
+			f.calls.of(i).Done(node.Answer{}, errTimeUp)
 		}
 	}
 	if f.action.Op != core.Acquire || silent == 0 || !f.of.silent() {
