@@ -172,7 +172,7 @@ var admissionMutants = []mutant{
 			losses(p)
 			p.pace, p.trip, p.hold = 600*time.Millisecond, 500*time.Microsecond, 10*time.Second
 		}},
-	{name: "registers are not rebuilt", checks: is("tokens"), seeds: 300, where: lossesUnheard,
+	{name: "registers are not rebuilt", checks: is("tokens"), seeds: 2000, where: lossesUnheard,
 		broken: hearing(func(_ *try, others []*node.Registers) {
 			for _, o := range others {
 				if o != nil {
