@@ -147,6 +147,7 @@ func newWorld(seed uint64, opt Options) *world {
 	w.profile.shares = opt.rules == nil && seed%4 == 3
 	w.profile.hands = opt.rules == nil && seed%3 == 1 && !w.profile.calm() // what is on its way is no leftover
 	if opt.profile != nil {
+		w.profile.overload = false // more may go wrong than load
 		opt.profile(&w.profile)
 	}
 	for a, name := range assumptionNames {
