@@ -168,9 +168,9 @@ func TestPromotionBehindOneAddress(t *testing.T) {
 	})
 }
 
-// comesAfter fails unless a lock was taken after the one that was held on a server which was replaced
-// at before: when that had ended, was told, and no lease can be unknown to the new server. It gives
-// the lock back.
+// comesAfter fails unless a lock was taken in time after the one that was held on a
+// server which was replaced at before. That one has ended and was told so, and no
+// lease can be unknown to the new server. It gives the lock back.
 func comesAfter(t *testing.T, lock, held *fenlock.Lock, before time.Time) {
 	t.Helper()
 	if left := held.Remaining(); left > 0 {
