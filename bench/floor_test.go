@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/fenlock/fenlock/internal/testserver"
@@ -286,5 +287,19 @@ func TestFloorLooksOnlyAlone(t *testing.T) {
 		if _, err := (sketch{parts: make([]part, len(words)), words: words}).knowing(); err == nil {
 			t.Errorf("form %d: no error", i)
 		}
+	}
+}
+
+func TestHearsMessagesInPieces(t *testing.T) {
+	t.Parallel()
+	message := string(encode("message", "floor:1", "12 1"))
+	in := bufio.NewReader(iotest.OneByteReader(strings.NewReader(message + message + "-ERR no\r\n\r\n\r\n")))
+	for range 2 {
+		if err := hear(in, "message", 7); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := hear(in, "message", 7); err == nil {
+		t.Error("heard a message that was none")
 	}
 }

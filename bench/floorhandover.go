@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -79,30 +80,38 @@ func (f *floorHandover) listen(server int, address, channel string) error {
 	if _, err := conn.Write(encode("SUBSCRIBE", channel)); err != nil {
 		return err
 	}
-	// What is said fits, and no message is cut: little is said before it is heard.
-	said := make([]byte, 1024)
-	if n, err := conn.Read(said); err != nil || !strings.Contains(string(said[:n]), "subscribe") {
-		return fmt.Errorf("SUBSCRIBE: %q, %v", said[:n], err)
+	in := bufio.NewReader(conn)
+	if err := hear(in, "subscribe", 6); err != nil {
+		return err
 	}
 	f.wait.Go(func() {
 		for {
-			n, err := conn.Read(said)
-			messages := strings.Count(string(said[:n]), "\nmessage\r\n")
-			if err == nil && messages == 0 {
-				err = fmt.Errorf("no message: %q", said[:n])
-			}
-			for range max(messages, 1) {
-				select {
-				case f.heard <- told{server, err}:
-				case <-f.done:
-					return
-				}
+			err := hear(in, "message", 7)
+			select {
+			case f.heard <- told{server, err}:
+			case <-f.done:
+				return
 			}
 			if err != nil {
 				return
 			}
 		}
 	})
+	return nil
+}
+
+// hear reads one message of a kind, which has that many lines. Each client's messages are many
+// where it is late: a message may come in two pieces.
+func hear(in *bufio.Reader, kind string, lines int) error {
+	for i := range lines {
+		line, err := in.ReadSlice('\n')
+		if err != nil {
+			return err
+		}
+		if i == 2 && strings.TrimSpace(string(line)) != kind {
+			return fmt.Errorf("%q instead of %s", line, kind)
+		}
+	}
 	return nil
 }
 
