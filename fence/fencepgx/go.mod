@@ -1,6 +1,6 @@
 module github.com/fenlock/fenlock/fence/fencepgx
 
-go 1.26.0
+go 1.25.0
 
 require (
 	github.com/fenlock/fenlock v0.1.0

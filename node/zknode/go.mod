@@ -1,5 +1,5 @@
 module github.com/fenlock/fenlock/node/zknode
 
-go 1.26.0
+go 1.25.0
 
 require github.com/fenlock/fenlock v0.1.0
