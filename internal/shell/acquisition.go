@@ -335,6 +335,8 @@ func (a *Acquisition) hurried() {
 	}
 	if !a.waits && a.paced && now >= a.latest { // a single attempt does not wait for longer
 		closed := a.isClosed || g.inflight.isClosed()
+		a.paced = false // if its turn comes now, it makes no use of it
+		g.pacing.leave(a)
 		a.mu.Unlock()
 		if closed {
 			a.end(Failure{Closed: true})
