@@ -176,8 +176,10 @@ func (p *Pace) learn(now, asked, took time.Duration, more bool) {
 		return // it was asked for with another window
 	}
 	p.since = now
-	p.window = max(p.window*(1+min(float64(p.NodeTimeout)/float64(max(took, 1)), 2))/2, leastWindow)
-	if !more && took <= p.NodeTimeout/2 && p.window > float64(2*p.under) {
+	unused := p.window > float64(2*p.under)
+	if grows := took <= p.NodeTimeout; !grows || !unused {
+		p.window = max(p.window*(1+min(float64(p.NodeTimeout)/float64(max(took, 1)), 2))/2, leastWindow)
+	} else if !more {
 		p.behind = false
 	}
 }

@@ -16,6 +16,45 @@ func one(p *core.Pace, now, took time.Duration) time.Duration {
 	return now + took
 }
 
+// A window that is not used does not grow. Where nodes are far, a client that was behind once would
+// not pace itself for long when they are behind again.
+func TestPaceHasNoWindowInStock(t *testing.T) {
+	for _, took := range []time.Duration{paceTimeout / 8, paceTimeout * 6 / 10, paceTimeout * 9 / 10} {
+		p := core.Pace{NodeTimeout: paceTimeout, TTL: 10 * time.Second}
+		now := one(&p, 0, 2*paceTimeout)
+		for i := range 10_000 { // some at a time, and there is always another one
+			p.Begin(now)
+			p.Begin(now)
+			p.Ended(now+took, now, took, i < 9_900, 0.5)
+			p.Ended(now+took, now, took, i < 9_900, 0.5)
+			now += took
+		}
+		if p.Behind() {
+			t.Errorf("answers take %v, and the nodes are behind", took)
+		}
+		for i := range 3 {
+			asked := now + time.Duration(i)*time.Second
+			for range 100 {
+				p.Begin(asked)
+			}
+			for range 100 {
+				p.Ended(asked+4*paceTimeout, asked, 4*paceTimeout, true, 0.5)
+			}
+		}
+		now += 10 * time.Second
+		may := 0
+		for ; may < 1000; may++ {
+			if wait, ok := p.Due(now); !ok || wait > 0 {
+				break
+			}
+			p.Begin(now)
+		}
+		if may > 100 {
+			t.Errorf("answers took %v, then the nodes are behind: %d attempts may be under way, and 100 were", took, may)
+		}
+	}
+}
+
 // While answers come within the node timeout, any number of attempts may be under way.
 func TestPaceLeavesTheCalmAlone(t *testing.T) {
 	p := core.Pace{NodeTimeout: paceTimeout, TTL: 10 * time.Second}
