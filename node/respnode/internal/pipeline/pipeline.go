@@ -21,8 +21,10 @@ const (
 	// others, which is long where servers are far.
 	pipelineCount = 4
 	// maxBatch keeps the first of a batch from waiting long for the last: they are
-	// all answered together.
-	maxBatch = 64
+	// all answered together. If more than twice as many wait, half of them are sent, up to mostBatch.
+	// Otherwise a node with many locks does too few of them in a round trip where that is long.
+	maxBatch  = 64
+	mostBatch = 512
 )
 
 // Pipelines send requests that were started, many in one write.
@@ -127,7 +129,7 @@ func (l *pipeline) take(batch []started) ([]started, bool) {
 		l.more.Wait()
 	}
 	waiting := l.waiting[l.head:]
-	n := min(len(waiting), maxBatch)
+	n := min(len(waiting), max(maxBatch, min(len(waiting)/2, mostBatch)))
 	batch = append(batch, waiting[:n]...)
 	clear(waiting[:n])
 	l.head += n

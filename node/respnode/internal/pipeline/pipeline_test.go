@@ -39,6 +39,26 @@ func TestPipelineForgetsWhatWasTaken(t *testing.T) {
 	}
 }
 
+// The more waits, the more travels together. Otherwise the round trip would bound how many locks a
+// client can hold: they are extended three times in a TTL.
+func TestBacklogsTravelTogether(t *testing.T) {
+	for waiting, want := range map[int]int{1: 1, 64: 64, 65: 64, 128: 64, 400: 200, 1024: 512, 10_000: 512} {
+		l := pipeline{waiting: make([]started, waiting)}
+		if batch, more := l.take(nil); !more || len(batch) != want {
+			t.Errorf("of %d, %d are sent, want %d", waiting, len(batch), want)
+		}
+	}
+	l := pipeline{waiting: make([]started, 2500)} // a node's share of 10,000
+	trips := 0
+	for left := len(l.waiting); left > 0; trips++ {
+		batch, _ := l.take(nil)
+		left -= len(batch)
+	}
+	if trips > 20 {
+		t.Errorf("%d round trips for all", trips)
+	}
+}
+
 // outcome is a call that waits for nothing.
 type outcome chan error
 
