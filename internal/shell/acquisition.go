@@ -327,7 +327,7 @@ func (a *Acquisition) hurried() {
 		}
 		if a.paced {
 			a.paced = false
-			g.pacing.leave(a)
+			g.pacing.leave(a, a.waits)
 		}
 		a.mu.Unlock()
 		a.take(number, until)
@@ -336,7 +336,7 @@ func (a *Acquisition) hurried() {
 	if !a.waits && a.paced && now >= a.latest { // a single attempt does not wait for longer
 		closed := a.isClosed || g.inflight.isClosed()
 		a.paced = false // if its turn comes now, it makes no use of it
-		g.pacing.leave(a)
+		g.pacing.leave(a, a.waits)
 		a.mu.Unlock()
 		if closed {
 			a.end(Failure{Closed: true})
@@ -349,7 +349,7 @@ func (a *Acquisition) hurried() {
 	if a.paced {
 		if a.waits && a.retry.Invited() {
 			a.state, a.paced = trying, false
-			g.pacing.leave(a)
+			g.pacing.leave(a, a.waits)
 			g.Env.Go(a.try)
 		}
 		return
@@ -384,7 +384,7 @@ func (a *Acquisition) end(f Failure) {
 	}
 	a.state, a.waiting = over, false
 	if a.paced {
-		a.client.group.pacing.leave(a)
+		a.client.group.pacing.leave(a, a.waits)
 	}
 	if a.timer != nil {
 		a.timer.Stop()

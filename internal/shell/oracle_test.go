@@ -180,8 +180,8 @@ func TestLateAnswersMakeNoSecondHolder(t *testing.T) {
 		time.Sleep(40 * ttl)
 		for _, c := range append(clients, fresh) {
 			g := c.group
-			if n := c.Counts(); n != (Counts{}) || len(g.pacing.waiting) > 0 || g.deadlines.len() > 0 || g.unheard.len() > 0 {
-				t.Errorf("left: %+v, %d wait for their turn, %d and %d have deadlines", n, len(g.pacing.waiting),
+			if n := c.Counts(); n != (Counts{}) || g.pacing.more() || g.deadlines.len() > 0 || g.unheard.len() > 0 {
+				t.Errorf("left: %+v, others wait for their turn: %v, %d and %d have deadlines", n, g.pacing.more(),
 					g.deadlines.len(), g.unheard.len())
 			}
 			closeNow(t, c)

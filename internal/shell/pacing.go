@@ -18,7 +18,8 @@ type pacing struct {
 
 	mu      sync.Mutex // guards the rest
 	pace    core.Pace
-	waiting []paced       // the oldest first
+	callers line          // that wait
+	tries   line          // single attempts
 	turned  time.Duration // when one of them began, or the first of them came
 	timer   Timer
 	heard   core.Set      // the nodes that have answered other requests since the last attempt did
@@ -29,16 +30,32 @@ type pacing struct {
 // called without any mutex held.
 type paced interface{ turn() }
 
+// line are those of one kind, the oldest first.
+type line []paced
+
+// take takes one out.
+func (l *line) take(i int) paced {
+	a := (*l)[i]
+	if i == 0 { // that of most that have waited for too long
+		(*l)[0] = nil
+		*l = (*l)[1:]
+	} else {
+		*l = slices.Delete(*l, i, i+1)
+	}
+	return a
+}
+
 // enter begins an attempt, and reports whether it may. If not, its turn is called later. One that
-// is urgent begins in any case.
-func (p *pacing) enter(a paced, now time.Duration, urgent bool) bool {
+// is urgent begins in any case. Waits says that the caller does.
+func (p *pacing) enter(a paced, now time.Duration, waits, urgent bool) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if wait, ok := p.pace.Due(now); !urgent && (!ok || wait > 0 || len(p.waiting) > 0) {
-		if len(p.waiting) == 0 {
+	if wait, ok := p.pace.Due(now); !urgent && (!ok || wait > 0 || p.more()) {
+		if !p.more() {
 			p.turned = now
 		}
-		p.waiting = append(p.waiting, a)
+		l := p.line(waits)
+		*l = append(*l, a)
 		p.rest(now)
 		return false
 	}
@@ -46,11 +63,24 @@ func (p *pacing) enter(a paced, now time.Duration, urgent bool) bool {
 	return true
 }
 
+func (p *pacing) line(waits bool) *line {
+	if waits {
+		return &p.callers
+	}
+	return &p.tries
+}
+
+// more reports whether others wait for their turn.
+func (p *pacing) more() bool { return len(p.callers)+len(p.tries) > 0 }
+
 // leave is for one that does not wait for its turn any more.
-func (p *pacing) leave(a paced) {
+func (p *pacing) leave(a paced, waits bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.waiting = slices.DeleteFunc(p.waiting, func(other paced) bool { return other == a })
+	l := p.line(waits)
+	if i := slices.Index(*l, a); i >= 0 {
+		l.take(i)
+	}
 }
 
 // skipped tells that an attempt whose turn came is not made.
@@ -85,7 +115,7 @@ func (p *pacing) ended(o outcome) {
 	}
 	random := p.env.Random()
 	p.mu.Lock()
-	more := len(p.waiting) > 0
+	more := p.more()
 	switch o.what {
 	case answered:
 		p.pace.Ended(o.now, o.asked, o.heard-o.asked, more, random)
@@ -115,7 +145,7 @@ func (p *pacing) answer(node int, sent time.Duration) {
 		return
 	}
 	p.heard, p.took = p.heard.With(node), max(p.took, now-sent)
-	quorum, more := p.heard.Len() >= core.Quorum(p.nodes), len(p.waiting) > 0
+	quorum, more := p.heard.Len() >= core.Quorum(p.nodes), p.more()
 	if quorum {
 		p.pace.Heard(now, p.took, more)
 		p.heard, p.took = 0, 0
@@ -128,22 +158,22 @@ func (p *pacing) answer(node int, sent time.Duration) {
 }
 
 // wake has those begin whose turn it is, in random order: the one that has waited for longest is
-// about to give up.
+// about to give up. Half of the turns are of callers that wait, however many single attempts do.
 func (p *pacing) wake() {
 	for {
 		now, random := p.env.Now(), p.env.Random()
 		p.mu.Lock()
-		if len(p.waiting) == 0 || p.wait(now) > 0 {
+		if !p.more() || p.wait(now) > 0 {
 			p.rest(now)
 			p.mu.Unlock()
 			return
 		}
-		i := int(random * float64(len(p.waiting)))
+		l := p.line(random < 0.5 && len(p.callers) > 0 || len(p.tries) == 0)
+		i := int(2*random*float64(len(*l))) % len(*l)
 		if _, ok := p.pace.Due(now); !ok {
 			i = 0
 		}
-		a := p.waiting[i]
-		p.waiting = slices.Delete(p.waiting, i, i+1)
+		a := l.take(i)
 		p.turned = now
 		p.pace.Begin(now)
 		p.mu.Unlock()
@@ -164,7 +194,7 @@ func (p *pacing) wait(now time.Duration) time.Duration {
 // rest sets the timer.
 func (p *pacing) rest(now time.Duration) {
 	switch {
-	case len(p.waiting) == 0:
+	case !p.more():
 	case p.timer == nil:
 		p.timer = p.env.AfterFunc(max(p.wait(now), 0), p.wake)
 	default:

@@ -203,6 +203,37 @@ func TestTriesStarveNoCaller(t *testing.T) {
 		})
 }
 
+// Nor is it by a thousand of them that wait for their turn at each moment.
+func TestFloodsOfTriesStarveNoCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const timeout = time.Second
+		p := pacing{env: &bubbleEnv{time.Now(), -time.Hour}, nodes: 3,
+			pace: core.Pace{NodeTimeout: timeout, TTL: 10 * time.Second}}
+		end := func(took time.Duration) {
+			asked := p.env.Now()
+			time.Sleep(took)
+			p.ended(outcome{what: answered, now: p.env.Now(), asked: asked, heard: p.env.Now()})
+		}
+		p.enter(nil, p.env.Now(), true, true)
+		end(2 * timeout) // the nodes are behind
+		p.enter(nil, p.env.Now(), true, true)
+		tries, caller := make(turns, 64), make(turns, 1)
+		for range 1000 {
+			p.enter(tries, p.env.Now(), false, false)
+		}
+		p.enter(caller, p.env.Now(), true, false)
+		for range 64 {
+			end(timeout)
+			select {
+			case <-tries:
+			case <-caller:
+				return
+			}
+		}
+		t.Error("none of 64 turns was the caller's")
+	})
+}
+
 // One that waits for its turn begins in the longest pause, although attempts that are urgent leave
 // no room.
 func TestUrgentAttemptsStarveNoCaller(t *testing.T) {
@@ -210,13 +241,13 @@ func TestUrgentAttemptsStarveNoCaller(t *testing.T) {
 		p := pacing{env: &bubbleEnv{time.Now(), -time.Hour}, nodes: 3,
 			pace: core.Pace{NodeTimeout: time.Second, TTL: 10 * time.Second}}
 		now := p.env.Now()
-		p.enter(nil, now, false)
+		p.enter(nil, now, true, false)
 		time.Sleep(2 * time.Second)
 		p.ended(outcome{what: answered, now: p.env.Now(), asked: now, heard: p.env.Now()})
-		p.enter(nil, p.env.Now(), true) // and never ends
+		p.enter(nil, p.env.Now(), true, true) // and never ends
 		began, turns := time.Now(), make(turns, 2)
 		for range 2 {
-			if p.enter(turns, p.env.Now(), false) {
+			if p.enter(turns, p.env.Now(), true, false) {
 				t.Fatal("it need not wait")
 			}
 		}
@@ -266,8 +297,8 @@ func TestPacedCallersLeave(t *testing.T) {
 		}
 		first.a.Lock().Release(false)
 		time.Sleep(6 * time.Minute)
-		if n := c.Counts(); n != (Counts{}) || len(c.group.pacing.waiting) > 0 {
-			t.Errorf("left: %+v, %d", n, len(c.group.pacing.waiting))
+		if n := c.Counts(); n != (Counts{}) || c.group.pacing.more() {
+			t.Errorf("left: %+v", n)
 		}
 		if !closes {
 			h.end(c)
