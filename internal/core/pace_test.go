@@ -170,6 +170,10 @@ func TestPaceFollowsWhatIsMeasured(t *testing.T) {
 	want(paceTimeout, core.Patience(ttl))
 	p.Heard(now, time.Millisecond, false)
 	want(paceTimeout, paceTimeout*7/2)
+	now = one(&p, now, time.Second)
+	if got := p.Patience(time.Hour); got != 6*time.Second {
+		t.Errorf("what is lost is waited for for %v", got)
+	}
 	far := core.Pace{NodeTimeout: 3 * time.Second, TTL: ttl}
 	one(&far, 0, 5*time.Second)
 	if far.Timeout(ttl) != 3*time.Second || far.Patience(ttl) != core.Patience(ttl) {
