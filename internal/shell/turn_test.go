@@ -28,8 +28,8 @@ func (o *endOnce) Done(f Failure) {
 	o.done.Add(1)
 }
 
-// A single attempt whose turn comes at the moment at which it has waited for long enough is over
-// once, and holds nothing if it has failed.
+// The turn of a single attempt may come at the moment at which it has waited for long enough. It is
+// over once, and holds nothing if it has failed.
 func TestTurnsAtTheLastMoment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHiccups(t, 3, false)
