@@ -29,11 +29,17 @@ func (a away) Do(ctx context.Context, r node.Request) (node.Answer, error) {
 }
 
 // Machines that start a job at the same moment, and do not wait, get the nodes that are next to
-// them, each its own. None has a majority. One of them has to run the job, and the others not.
+// them, each its own. None has a majority. One of them has to run the job, and the others not. That
+// is so however far the nodes are, and if all machines have one label.
 func TestWhoMeetsTriesAgain(t *testing.T) {
 	const rounds = 300
-	for _, machines := range []int{2, 3, 5} {
-		t.Run(fmt.Sprint(machines), func(t *testing.T) {
+	for _, scene := range []struct {
+		machines int
+		way      time.Duration // to nodes that are not next to a machine
+	}{{2, 2 * time.Millisecond}, {3, 2 * time.Millisecond}, {5, 2 * time.Millisecond}, {3, 200 * time.Millisecond},
+		{5, 200 * time.Millisecond}} {
+		machines := scene.machines
+		t.Run(fmt.Sprintf("%d machines, %v", machines, scene.way), func(t *testing.T) {
 			nobody := 0
 			for range rounds {
 				synctest.Test(t, func(t *testing.T) {
@@ -46,13 +52,13 @@ func TestWhoMeetsTriesAgain(t *testing.T) {
 						var config fenlock.Config
 						for i, n := range nodes {
 							// The nodes go round: each machine has as many that are next to it.
-							way := 2 * time.Millisecond
+							way := scene.way
 							if i%machines == m {
-								way = time.Millisecond
+								way /= 2
 							}
 							config.Nodes = append(config.Nodes, away{&plainNode{n.Share()}, way})
 						}
-						config.Label = fmt.Sprint("machine ", m)
+						config.Label = "the job"
 						lockers[m] = newLocker(t, config)
 					}
 					var run sync.WaitGroup
@@ -63,7 +69,7 @@ func TestWhoMeetsTriesAgain(t *testing.T) {
 							switch {
 							case err == nil:
 								held.Add(1)
-								time.Sleep(time.Second) // longer than the others try
+								time.Sleep(time.Minute) // longer than the others try
 								lock.Release(t.Context())
 							case !errors.Is(err, fenlock.ErrHeld):
 								t.Error(err)
@@ -88,6 +94,41 @@ func TestWhoMeetsTriesAgain(t *testing.T) {
 			t.Logf("nobody in %d of %d", nobody, rounds)
 		})
 	}
+}
+
+// What a node that hangs costs an attempt says nothing about how far the others are: the next one
+// begins soon.
+func TestWhoMeetsBesideANodeThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var config fenlock.Config
+		for i := range 3 {
+			n := memnode.New(fmt.Sprint("n", i))
+			if i == 0 {
+				alone := newLocker(t, fenlock.Config{Nodes: []fenlock.Node{&plainNode{n.Share()}}})
+				if _, err := alone.TryAcquire(t.Context(), name); err != nil {
+					t.Fatal(err)
+				}
+			}
+			config.Nodes = append(config.Nodes, away{&plainNode{n.Share()}, time.Millisecond})
+		}
+		config.Nodes[2] = hungNode{config.Nodes[2]}
+		l := newLocker(t, config)
+		start := time.Now()
+		_, err := l.TryAcquire(t.Context(), name)
+		wantErr(t, err, fenlock.ErrHeld)
+		const attempts = 6 * 500 * time.Millisecond // the node timeout each
+		if took := time.Since(start) - attempts; took < 62*time.Millisecond || took > 200*time.Millisecond {
+			t.Errorf("%v between six attempts, where answers take 2ms", took)
+		}
+	})
+}
+
+// hungNode does not answer.
+type hungNode struct{ node.Node }
+
+func (hungNode) Do(ctx context.Context, _ node.Request) (node.Answer, error) {
+	<-ctx.Done()
+	return node.Answer{}, ctx.Err()
 }
 
 // A caller between two such attempts hears at once that it gave up, and soon that the Locker was

@@ -157,6 +157,9 @@ type Answer struct {
 	// is not known or has no end.
 	HeldBy    string
 	Remaining time.Duration
+	// Holder is, in an answer Held, the Fingerprint of the other holder: clients may have the same
+	// label. 0 if the node does not tell.
+	Holder uint64
 	// Slots is, in an answer Held, Holder.Slots of those who share the name.
 	Slots int
 	// Ahead is how many waiters are before the one that was refused, all of them if

@@ -45,10 +45,10 @@ func registerServesItsWholeStripe(s *suite) {
 // The lease decides who holds. A client that is refused learns whose it is and for how long, and
 // moves nothing: it must not outrun the holder's confirm.
 func acquireRefusesWhileLeased(s *suite) {
-	s.takes("a", "host/42", 7)
+	r := s.takes("a", "host/42", 7)
 	a := s.want(node.Held)(s.other.Acquire(s.ctx, request("a", "rival", 1000)))
-	if a.HeldBy != "host/42" {
-		s.Errorf("held by %q; want the label host/42", a.HeldBy)
+	if a.HeldBy != "host/42" || a.Holder != r.Holder.Fingerprint() {
+		s.Errorf("held by %q, %x; want the label host/42 and the holder's fingerprint", a.HeldBy, a.Holder)
 	}
 	s.plausible(a.Remaining)
 	s.leased("a", "host/42", true, 7)

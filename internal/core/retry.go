@@ -186,16 +186,12 @@ func PollDelay(said []Refusal, random float64) time.Duration {
 const MeetAttempts = 6
 
 // MeetDelay returns how long to wait before the next of them. It is a random time of one to three
-// times what the last attempt took, twice as long after each one. So clients that met come one
-// after the other. Random is uniform in [0, 1).
+// times what a quorum took to answer the last attempt, twice as long after each one. So clients
+// that met come one after the other, however far the nodes are. A node that hangs does not count.
+// Random is uniform in [0, 1).
 func MeetDelay(attempts int, took time.Duration, random float64) time.Duration {
-	took = min(max(took, time.Millisecond), MeetTook)
-	return time.Duration((0.5 + random) * float64(took<<attempts))
+	return time.Duration((0.5 + random) * float64(max(took, time.Millisecond)<<attempts))
 }
-
-// MeetTook bounds what an attempt counts for in MeetDelay: one that waited for a node that hangs
-// says nothing about how far the others are.
-const MeetTook = 10 * time.Millisecond
 
 // Due returns when to try again. It means something between Refused and Begin.
 func (t *Retry) Due() time.Duration { return t.due }

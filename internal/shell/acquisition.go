@@ -233,8 +233,7 @@ func (a *Acquisition) meetAgain(l *Lock) {
 		a.end(l.failure)
 		return
 	}
-	now := g.Env.Now()
-	a.sleep(now + core.MeetDelay(attempts, now-l.start, g.Env.Random()))
+	a.sleep(g.Env.Now() + core.MeetDelay(attempts, l.took(), g.Env.Random()))
 }
 
 // tryLater decides when it is time to try again. Polls: the lock's holder is unlikely to notify

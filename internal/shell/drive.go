@@ -85,6 +85,13 @@ func (l *Lock) counted(i int, answer bool, now time.Duration) {
 	}
 }
 
+// took returns how long a quorum took to answer the acquire.
+func (l *Lock) took() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.heardAt - l.start
+}
+
 // outcome returns, once each, what the attempt has come to for those that wait for their turn. It
 // is called after each step, with the mutex held.
 func (l *Lock) outcome(now time.Duration) outcome {

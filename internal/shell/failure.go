@@ -81,12 +81,18 @@ func (f *Failure) behind(more int) *Failure {
 	return &further
 }
 
-// held describes the leases that refused: the label that most nodes
+// lease tells one holder from others: by its label only if a node tells no more of it.
+type lease struct {
+	holder uint64
+	label  string
+}
+
+// held describes the leases that refused: the label of the holder that most nodes
 // report, and the longest remaining time. A node that reserves the name for the next
 // in the queue counts only where no node tells of a holder: it may lag behind.
 func held(peers []peerState, slots int) Failure {
 	f := Failure{Reason: core.Contended, Op: core.Acquire}
-	count, most := make(map[string]int), 0
+	count, most, labelled := make(map[lease]int), 0, 0
 	disagree, others := 0, 0 // nodes, and the number of slots that they know of
 	reserved := false
 	var ahead []int
@@ -103,17 +109,22 @@ func held(peers []peerState, slots int) Failure {
 		if n := s.answer.Slots; slots > 0 && n > 0 && n != slots {
 			disagree, others = disagree+1, max(others, n)
 		}
-		switch label := s.answer.HeldBy; {
-		case label == node.NextInQueue:
+		label := s.answer.HeldBy
+		if label == node.NextInQueue {
 			f.HeldBy, reserved = cmp.Or(f.HeldBy, label), true
-		default:
-			count[label]++
-			if label != "" && count[label] > most {
-				f.HeldBy, most = label, count[label]
-			}
+			continue
 		}
+		by := lease{holder: s.answer.Holder}
+		if by.holder == 0 {
+			by.label = label
+		}
+		count[by]++
+		if n := count[by]; label != "" && n > labelled {
+			f.HeldBy, labelled = label, n
+		}
+		most = max(most, count[by])
 	}
-	f.Met = !reserved && max(most, count[""]) < core.Quorum(len(peers))
+	f.Met = !reserved && most < core.Quorum(len(peers))
 	f.Ahead = core.Ahead(ahead)
 	// Two who come at the same moment, and get some nodes each, meet again: one wins.
 	if len(peers)-disagree < core.Quorum(len(peers)) {

@@ -92,7 +92,8 @@ func (n *Node) call(ctx context.Context, r node.Request) (a node.Answer, err err
 	}
 	a = node.Answer{Status: node.Status(status), Register: fence.Token(register)}
 	if a.Status == node.Held {
-		a.HeldBy, a.Slots, a.Ahead = node.Holder(heldBy).Label(), node.Holder(heldBy).Slots(), max(ahead, 0)
+		holder := node.Holder(heldBy)
+		a.HeldBy, a.Holder, a.Slots, a.Ahead = holder.Label(), holder.Fingerprint(), holder.Slots(), max(ahead, 0)
 		a.Remaining, a.Clock = time.Duration(remaining)*time.Millisecond, time.Duration(clock)*time.Microsecond
 	}
 	return a, nil

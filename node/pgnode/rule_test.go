@@ -206,7 +206,7 @@ func (c *comparison) do(r node.Request) (node.Answer, error) {
 	o.Commit()
 	e := c.without(o.Entry)
 	if wants.Status == node.Held {
-		wants.HeldBy, wants.Slots = e.Holder.Label(), e.Holder.Slots()
+		wants.HeldBy, wants.Holder, wants.Slots = e.Holder.Label(), e.Holder.Fingerprint(), e.Holder.Slots()
 	}
 	c.kinds[fmt.Sprintf("%v, shared %v: %v, %d told", r.Op, r.Shared, wants.Status, min(len(notify), 2))]++
 	slices.Sort(notify)

@@ -221,6 +221,9 @@ func operations(t *testing.T, input []byte) {
 		n.end(now)
 		if want.Status == node.Held {
 			want.HeldBy, want.Remaining, want.Ahead, want.Clock = n.label(), n.until-now, n.ahead(p.Waiter), now
+			if want.Holder = n.holder.Fingerprint(); n.reservedFor != "" {
+				want.Holder = node.Reserved(n.reservedFor).Fingerprint()
+			}
 		}
 		same := e.Register == n.register && e.Leased(now) == !n.free() && len(l.Waiters) == len(n.waiters) &&
 			(!compare || reply == want && notify == wantNotify)

@@ -104,7 +104,7 @@ func ServeShared(e *Entry, q Queue, now time.Duration, r node.Request) (a node.A
 				notify = append(notify, reserve(e, q, now, "", 0)...)
 			}
 		case node.Held:
-			a.HeldBy, a.Slots = e.Holder.Label(), e.Holder.Slots()
+			a.HeldBy, a.Holder, a.Slots = e.Holder.Label(), e.Holder.Fingerprint(), e.Holder.Slots()
 			a.Remaining, a.Clock = e.remaining(now), now
 			if r.Place.Waiter != "" && e.Holder == node.Given(r.Place.Waiter, e.Origin) {
 				a.Given = e.Origin

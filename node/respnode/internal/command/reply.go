@@ -83,6 +83,7 @@ func parseRefusal(r *node.Request, message resp.Reply) (answer node.Answer, notA
 		Status:    node.Held,
 		Given:     given,
 		HeldBy:    holder.Label(),
+		Holder:    holder.Fingerprint(),
 		Slots:     holder.Slots(),
 		Remaining: time.Duration(bound(numbers[0], mostRemaining.Milliseconds())) * time.Millisecond,
 		Ahead:     int(bound(numbers[1], rule.MaxQueue)),

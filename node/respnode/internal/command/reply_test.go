@@ -20,9 +20,11 @@ func refusal(holder string, remaining, ahead, clock any) string {
 }
 
 func TestParse(t *testing.T) {
-	held := func(by string, remaining time.Duration, ahead int, clock time.Duration) node.Answer {
-		return node.Answer{Status: node.Held, HeldBy: by, Remaining: remaining, Ahead: ahead, Clock: clock}
+	held := func(by node.Holder, label string, remaining time.Duration, ahead int, clock time.Duration) node.Answer {
+		return node.Answer{Status: node.Held, HeldBy: label, Holder: by.Fingerprint(), Remaining: remaining, Ahead: ahead,
+			Clock: clock}
 	}
+	reserved := node.Holder("next:" + holder[:32] + ":1")
 	for _, c := range []struct {
 		op          node.Op // an acquire, if none is given
 		reply       string
@@ -42,12 +44,12 @@ func TestParse(t *testing.T) {
 		{reply: bulk("lost"), want: node.Answer{Status: node.Lost}},
 		{reply: bulk("rejoining"), notAdmitted: true},
 		{reply: refusal(bulk(holder), 250, 3, 1732161439123456),
-			want: held("label", 250*time.Millisecond, 3, 1732161439123456*time.Microsecond)},
-		{reply: refusal(bulk(holder), -1, 0, 1), want: held("label", 0, 0, time.Microsecond)},
-		{reply: refusal(bulk("next:"+holder[:32]+":1"), 999, 0, 1),
-			want: held(node.NextInQueue, 999*time.Millisecond, 0, time.Microsecond)},
-		{reply: refusal(bulk("foreign"), 1, 2, 3), want: held("", time.Millisecond, 2, 3*time.Microsecond)},
-		{reply: refusal("$-1\r\n", -2, 2, 3), want: held("", 0, 2, 3*time.Microsecond)},
+			want: held(holder, "label", 250*time.Millisecond, 3, 1732161439123456*time.Microsecond)},
+		{reply: refusal(bulk(holder), -1, 0, 1), want: held(holder, "label", 0, 0, time.Microsecond)},
+		{reply: refusal(bulk(string(reserved)), 999, 0, 1),
+			want: held(reserved, node.NextInQueue, 999*time.Millisecond, 0, time.Microsecond)},
+		{reply: refusal(bulk("foreign"), 1, 2, 3), want: held("foreign", "", time.Millisecond, 2, 3*time.Microsecond)},
+		{reply: refusal("$-1\r\n", -2, 2, 3), want: held("", "", 0, 2, 3*time.Microsecond)},
 		{reply: "*2\r\n" + bulk("foreign") + ":1\r\n", fails: true},
 		{reply: "*5\r\n" + bulk("foreign") + ":1\r\n:2\r\n:3\r\n:4\r\n", fails: true},
 		{reply: "*4\r\n" + bulk("foreign") + ":1\r\n" + bulk("many") + ":3\r\n", fails: true},
