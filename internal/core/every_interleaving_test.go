@@ -37,7 +37,7 @@ func TestEveryInterleaving(t *testing.T) {
 		{"a mark that is wanted", model{proposals: []uint8{1}, rounds: 2, wants: []uint8{2}, inTurn: true, reserves: true},
 			11_300_000},
 	}
-	silences := exploration{"nodes are silent, and answer later", model{proposals: []uint8{1, 2}, silences: true}, 500_000}
+	silences := exploration{"nodes are silent, and answer later", model{proposals: []uint8{1, 2}, silences: true}, 1_350_000}
 	if !campaign {
 		t.Log("REDUCED: no loss of memory, one extension each, one proposal")
 		searches[0].model.proposals, searches[0].model.bumps, searches[0].atLeast = []uint8{1}, 0, 170_000
@@ -45,7 +45,7 @@ func TestEveryInterleaving(t *testing.T) {
 		searches[2].model.losses, searches[2].atLeast = 0, 320_000
 		searches[4].model.bumps, searches[4].atLeast = 0, 57_000
 		searches = append(searches[:3], searches[4])
-		silences.model.proposals = []uint8{1}
+		silences.model.proposals, silences.atLeast = []uint8{1}, 1
 	}
 	searches = append(searches, silences)
 	exploreAll(t, searches)

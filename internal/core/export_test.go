@@ -17,6 +17,8 @@ import (
 func (a *Attempt) AppendState(b []byte, extensions int) []byte {
 	b = append(b, byte(a.phase))
 	switch {
+	case a.phase == Acquiring:
+		b = append(b, Flags(a.params.Waits)) // see Hurry
 	case a.phase == Confirming:
 		b = append(b, byte(a.token), byte(a.highest))
 	case (a.phase == Holding || a.phase == Adopting) && extensions > 0:
@@ -60,6 +62,11 @@ func (a *Attempt) AppendNode(b []byte, node int, extensions bool) []byte {
 		b = append(b, votes)
 	}
 	return b
+}
+
+// MayHurry reports whether Hurry changes something.
+func (a *Attempt) MayHurry() bool {
+	return a.phase == Acquiring && a.params.Waits && a.hopeless(a.acquire)
 }
 
 // IsSilent reports whether a node has not answered the acquire in time, and still may.

@@ -52,3 +52,38 @@ func TestRefutedLateAnswers(t *testing.T) {
 		})
 	}
 }
+
+// TestLateGrants is TestEveryInterleaving where nodes are silent to an acquire and answer later, of
+// a caller that waits. A notification may end its attempt (Attempt.Hurry). Where a node loses its
+// memory, an attempt may hear of grants after its validity.
+func TestLateGrants(t *testing.T) {
+	one := []uint8{1}
+	searches := []exploration{
+		{"one loss of memory, in turn", model{proposals: one, silences: true, losses: 1, inTurn: true}, 105_000},
+		{"one extension each, in turn", model{proposals: one, silences: true, rounds: 1, inTurn: true}, 105_000},
+	}
+	exploreAll(t, searches)
+}
+
+// TestRefutedLateGrants refutes variants that count more.
+func TestRefutedLateGrants(t *testing.T) {
+	for _, v := range []struct {
+		name  string
+		model model
+	}{
+		{"a late grant counts after the validity, and the node has lost its memory and was admitted since",
+			model{losses: 1, broken: broken{grantsOutlive: true}}},
+		{"a late grant of one attempt counts for another one of the same client",
+			model{registers: [][nNodes]uint8{{1, 2, 0}}, broken: broken{grantsMixed: true}}},
+		{"a late grant counts for the extension that is under way", model{rounds: 1, broken: broken{grantsExtend: true}}},
+	} {
+		v.model.proposals, v.model.silences, v.model.inTurn = []uint8{1}, true, true
+		t.Run(v.name, func(t *testing.T) {
+			r := search(&v.model, 1, time.Time{})
+			if r.Violation == "" {
+				t.Fatalf("not refuted: %v", r)
+			}
+			t.Logf("refuted after %d states, %.1fs:\n%s", r.States, r.Elapsed.Seconds(), r.steps(&v.model))
+		})
+	}
+}

@@ -28,6 +28,11 @@ func (m *model) apply(s *state, mv move, t *trace) (violation string) {
 		m.run(s, mv, t)
 	case hearAcquire, hearConfirm, timeoutConfirm, silence:
 		violation = m.hear(s, mv, t)
+	case hearOther:
+		violation = m.hearOther(s, i, n, t)
+	case hurry:
+		m.carryOut(s, i, a.core.Hurry())
+		t.say("%s waits for no late answer any more%s", name(i), m.outcome(a, core.Action{}, false))
 	case hearExtend:
 		violation = cmp.Or(m.hearExtend(s, i, n, t), m.outrun(s))
 	case hearLate:
@@ -91,6 +96,7 @@ func (m *model) apply(s *state, mv move, t *trace) (violation string) {
 	case readRegister:
 		for j := range m.attempts {
 			s.attempts[j].void = s.attempts[j].void || s.attempts[j].stale && !m.broken.raisesLate
+			s.attempts[j].overdue = s.attempts[j].overdue || m.silences && s.attempts[j].old
 			if !m.broken.takesStale {
 				s.attempts[j].expire()
 			}
@@ -364,7 +370,7 @@ func (m *model) forget(s *state) {
 		}
 		phase, alive := a.core.Phase(), m.alive(s, i)
 		if phase == core.Holding || phase == core.Over {
-			a.old, a.after = false, 0 // of use only to an acquisition
+			a.old, a.overdue, a.after = false, false, 0 // of use only to an acquisition
 		}
 		a.forgetGifts(m, alive)
 		round, _ := a.core.Extension()
@@ -377,7 +383,7 @@ func (m *model) forget(s *state) {
 		for n := range nNodes {
 			at := &s.nodes[n]
 			// A reply to an attempt that is not alive changes nothing.
-			if !alive && a.acquires[n].stage == answered {
+			if !alive && a.acquires[n].stage == answered && !m.broken.grantsMixed {
 				a.acquires[n] = message{}
 			}
 			// A lease at this node can be a's only if it is now, or by a late

@@ -38,6 +38,9 @@ type broken struct {
 	raisesLate       bool // a raise outlives the validity
 	raisesNothing    bool // a node agrees to a raise, and its register stays as it is
 	roundsMixed      bool // an answer to an earlier extension counts for the latest one
+	grantsOutlive    bool // a late grant counts after the validity
+	grantsMixed      bool // a late grant of one attempt counts for another one of the same client
+	grantsExtend     bool // a late grant counts for the extension that is under way
 	latesAsNew       bool // a late answer to an extension counts for the latest one
 	latesForAll      bool // it counts whatever has been since: the mark was raised, or others share the name
 	noFloor          bool // a force release asks each node once, and moves its register by one

@@ -82,7 +82,7 @@ func (e *encoder) key(s *state, i int, b []byte) []byte {
 	switch {
 	case e.m.alive(s, i):
 		b = a.core.AppendState(append(b, 1), e.m.rounds)
-		b = append(b, core.Flags(a.old, a.tainted, a.ordered, a.stale, a.void))
+		b = append(b, core.Flags(a.old, a.tainted, a.ordered, a.stale, a.void, a.overdue))
 		if e.m.late {
 			b = append(b, a.taints)
 		}

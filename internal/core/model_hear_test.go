@@ -31,14 +31,19 @@ func (m *model) hear(s *state, mv move, t *trace) (violation string) {
 		if m.repeats {
 			a.acquires[n].stage = request
 		}
-		if a.core.IsSilent(n) {
-			action = a.core.OnLateAcquire(n, reply, now)
-		} else {
-			action = a.core.OnAcquire(n, reply, now)
+		late := a.core.IsSilent(n)
+		switch round, _ := a.core.Extension(); {
+		case m.broken.grantsExtend && a.core.Phase() == core.Holding && round > 0 && reply.Status == core.Granted:
+			action = a.core.OnExtend(n, round, 0, reply, now)
+			violation = a.carriedWrongly(i)
+		case late:
+			action = a.core.OnLateAcquire(n, reply, a.time(m.broken.grantsOutlive))
+		default:
+			action = a.core.OnAcquire(n, reply, a.time(false))
 		}
 	case silence:
 		reply = core.Reply{Silent: true}
-		action = a.core.OnAcquire(n, reply, now)
+		action = a.core.OnAcquire(n, reply, a.time(false))
 	case hearConfirm, timeoutConfirm:
 		msg := &a.confirms[n][mv.arg]
 		asked = fence.Token(msg.asked)
@@ -51,7 +56,7 @@ func (m *model) hear(s *state, mv move, t *trace) (violation string) {
 		} else {
 			*msg = message{}
 		}
-		action = a.core.OnConfirm(n, asked, reply, now)
+		action = a.core.OnConfirm(n, asked, reply, a.time(m.broken.grantsOutlive))
 	}
 	if m.broken.noConfirm && action.Op == core.Confirm {
 		for n := range quorum {
@@ -71,7 +76,7 @@ func (m *model) hear(s *state, mv move, t *trace) (violation string) {
 	if finished {
 		return cmp.Or(m.wrongToken(s, i), m.outrun(s))
 	}
-	return ""
+	return violation
 }
 
 // outrun looks for a token that is not past the mark of a holder with a smaller one. Only where
@@ -154,14 +159,20 @@ func (m *model) hearExtend(s *state, i, n int, t *trace) (violation string) {
 			t.say("%s asks those that count to raise their registers to %d", name(i), action.Token)
 		}
 	}
-	if a.tainted && outcome == core.Carried {
-		if a.adopted {
-			return fmt.Sprintf("%s's lock is adopted, but it was no longer %s's", name(i), name(i))
-		}
-		return fmt.Sprintf("%s's extension %d is carried, but when it started the lock was no longer %s's", name(i), round,
-			name(i))
+	return cmp.Or(a.carriedWrongly(i), m.uncertain(a, i))
+}
+
+// carriedWrongly reports an extension that is carried and must not be.
+func (a *attempt) carriedWrongly(i int) (violation string) {
+	round, outcome := a.core.Extension()
+	switch {
+	case !a.tainted || outcome != core.Carried:
+		return ""
+	case a.adopted:
+		return fmt.Sprintf("%s's lock is adopted, but it was no longer %s's", name(i), name(i))
 	}
-	return m.uncertain(a, i)
+	return fmt.Sprintf("%s's extension %d is carried, but when it started the lock was no longer %s's", name(i), round,
+		name(i))
 }
 
 // hearRaise delivers the reply to an extend that raises the mark.

@@ -2,6 +2,7 @@ package core_test
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/fenlock/fenlock/internal/core"
 )
@@ -103,4 +104,47 @@ func (m *model) forgetLates(a *attempt, n int, alive bool) {
 			*late = message{}
 		}
 	}
+}
+
+// time is what an attempt takes for now: a moment at which its validity is over, if it is.
+func (a *attempt) time(still bool) time.Duration {
+	if a.overdue && !still {
+		return now + ttl
+	}
+	return now
+}
+
+// otherMoves appends, for the variant in which attempts are mixed up, that another one hears of
+// what a node has granted.
+func (m *model) otherMoves(s *state, i, n int, moves []move) []move {
+	granted := s.attempts[i].acquires[n].stage == answered && s.attempts[i].acquires[n].status == core.Granted
+	if m.broken.grantsMixed && granted && s.other(i, n) >= 0 {
+		moves = append(moves, at(hearOther, i, n, 0))
+	}
+	return moves
+}
+
+// other returns an attempt that waits for a node's answer to its acquire, -1: there is none.
+func (s *state) other(i, n int) int {
+	for j := range s.attempts {
+		b := &s.attempts[j]
+		if j != i && b.begun && b.core.Phase() == core.Acquiring && b.acquires[n].stage != nothing {
+			return j
+		}
+	}
+	return -1
+}
+
+// hearOther delivers a grant to another attempt.
+func (m *model) hearOther(s *state, i, n int, t *trace) (violation string) {
+	j := s.other(i, n)
+	b := &s.attempts[j]
+	reply := s.attempts[i].acquires[n].reply()
+	s.attempts[i].acquires[n], b.acquires[n] = message{}, message{}
+	m.carryOut(s, j, b.core.OnAcquire(n, reply, now))
+	t.say("%s hears of %s's acquire at node %d as if it was its own: %s", name(j), name(i), n+1, words(reply))
+	if b.core.Phase() == core.Holding {
+		return m.wrongToken(s, j)
+	}
+	return ""
 }

@@ -99,6 +99,7 @@ type attempt struct {
 
 	after   uint8 // the attempts that had finished when this one began
 	old     bool  // began before a node lost its memory, and is still acquiring
+	overdue bool  // its validity is over, and it has not heard that
 	stale   bool  // the current extension did
 	void    bool  // ... and its validity is over: no raise can succeed any more
 	tainted bool  // the current extension began when it was too late: it must not be carried
@@ -164,6 +165,8 @@ const (
 	goOn
 	timeoutConfirm
 	silence
+	hearOther
+	hurry
 	startExtend
 	exportLock
 	adoptLock
@@ -272,6 +275,9 @@ func (m *model) moves(s *state, moves []move) []move {
 				moves = append(moves, at(startExtend, i, 0, int(w)))
 			}
 		}
+		if m.silences && a.core.MayHurry() {
+			moves = append(moves, at(hurry, i, 0, 0))
+		}
 		moves = m.lateMoves(a, i, moves)
 		moves = m.handoverMoves(s, i, moves)
 		moves = m.giveMoves(s, i, moves)
@@ -298,6 +304,7 @@ func (m *model) messageMoves(s *state, i, n int, moves []move) []move {
 		a.core.Phase() == core.Acquiring && !a.core.IsSilent(n) {
 		moves = append(moves, at(silence, i, n, 0))
 	}
+	moves = m.otherMoves(s, i, n, moves)
 	for slot, msg := range a.confirms[n] {
 		switch msg.stage {
 		case request, orphan:
@@ -412,9 +419,10 @@ func (m *model) released(s *state) bool {
 
 // mayRebuild is the quarantine: every attempt from before the loss has either
 // finished or run out of validity. That it ran out needs no move: it will
-// never hold, see undecided.
+// never hold, see undecided. Where nodes are silent, it may hear of grants
+// after that: see overdue.
 func (m *model) mayRebuild(s *state) bool {
-	if m.broken.rebuiltEarly {
+	if m.broken.rebuiltEarly || m.silences {
 		return true
 	}
 	for i := range m.attempts {

@@ -313,3 +313,53 @@ func TestSilenceEnds(t *testing.T) {
 		t.Error("it goes on beyond the validity")
 	}
 }
+
+// News ends an attempt that waits for late answers only, and no other. What may be there is
+// released.
+func TestHurry(t *testing.T) {
+	begin := func(replies ...core.Reply) core.Attempt {
+		a, _ := core.NewAttempt(core.Params{Nodes: 3, TTL: testTTL, Start: start, Proposal: 7, Waits: true})
+		acquire(&a, replies...)
+		return a
+	}
+	for _, c := range []struct {
+		name   string
+		said   []core.Reply
+		want   core.Action
+		reason core.Reason
+	}{
+		{"none has answered, and none is late", nil, core.Action{}, core.NotOver},
+		{"one is silent", []core.Reply{silent}, core.Action{}, core.NotOver},
+		{"one is silent, and one is in time", []core.Reply{silent, granted(7)}, core.Action{}, core.NotOver},
+		{"too many are silent", []core.Reply{silent, silent}, release(0, 1), core.NoQuorum},
+		{"all are silent", []core.Reply{silent, silent, silent}, release(0, 1, 2), core.NoQuorum},
+		{"one has granted", []core.Reply{granted(7), silent, silent}, release(0, 1, 2), core.NoQuorum},
+		{"one has refused, and one may tell in time who has it", []core.Reply{held, silent}, core.Action{}, core.NotOver},
+		{"one has refused", []core.Reply{held, silent, silent}, release(1, 2), core.NoQuorum},
+	} {
+		a := begin(c.said...)
+		if got := a.Hurry(); got != c.want || a.Reason() != c.reason {
+			t.Errorf("%s: %+v, reason %v; want %+v, %v", c.name, got, a.Reason(), c.want, c.reason)
+		}
+	}
+	// It counts no late grant any more, and releases it.
+	a := begin(silent, silent, granted(7))
+	a.Hurry()
+	wantAction(t, a.OnLateAcquire(0, granted(7), start+3), release(0))
+	if wantAction(t, a.Hurry(), core.Action{}); a.WasHeld() || a.Reason() != core.NoQuorum {
+		t.Error(a.Phase(), a.Reason())
+	}
+	// What is told in time afterwards ends it, without a wait for late answers.
+	a = begin(held, silent)
+	a.Hurry()
+	if a.OnAcquire(2, silent, start+1); a.Reason() != core.NoQuorum {
+		t.Error(a.Phase(), a.Reason())
+	}
+	// A lock that is held, or being confirmed, is no attempt that waits.
+	a = begin(silent, granted(7), granted(7))
+	wantAction(t, a.Hurry(), core.Action{})
+	b := begin(silent, granted(7), granted(9))
+	if wantAction(t, b.Hurry(), core.Action{}); a.Phase() != core.Holding || b.Phase() != core.Confirming {
+		t.Error(a.Phase(), b.Phase())
+	}
+}

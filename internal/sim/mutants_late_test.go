@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"time"
 
 	"github.com/fenlock/fenlock/fence"
@@ -8,7 +9,47 @@ import (
 	"github.com/fenlock/fenlock/internal/shell"
 )
 
-// What can go wrong with answers to extensions that come late.
+// What can go wrong with answers to acquires and extensions that come late.
+
+// revived has an attempt that found no quorum, and was released, wait for late grants all the same.
+var revived = breaking(func(_ *lock, b *broken) {
+	p := b.p
+	p.Waits = true
+	patient, _ := core.NewAttempt(p)
+	b.onAcquire = func(node int, r core.Reply, now time.Duration) core.Action {
+		patient.OnAcquire(node, r, now)
+		action := b.Attempt.OnAcquire(node, r, now)
+		if b.Reason() == core.NoQuorum && patient.Phase() == core.Acquiring {
+			b.become(patient)
+		}
+		return action
+	}
+})
+
+// fromTheLateGrant has an attempt begin when the late grant comes that makes it the lock.
+var fromTheLateGrant = breaking(func(_ *lock, b *broken) {
+	var late []heard
+	b.onLate = func(node int, r core.Reply, now time.Duration) core.Action {
+		late = append(late, heard{node, r})
+		acquiring := b.Phase() == core.Acquiring
+		action := b.Attempt.OnLateAcquire(node, r, now)
+		if !acquiring || b.Phase() != core.Holding {
+			return action
+		}
+		p := b.p
+		p.Start = now
+		again, _ := core.NewAttempt(p)
+		for _, h := range slices.Concat(b.heard, late) {
+			if !h.reply.Silent && again.Phase() == core.Acquiring {
+				again.OnAcquire(h.node, h.reply, now)
+			}
+		}
+		if again.Phase() == core.Holding {
+			b.become(again)
+		}
+		return action
+	}
+})
 
 // asLatest has a late answer to an extension count for the latest one, from its later start.
 var asLatest = breaking(func(_ *lock, b *broken) {
@@ -45,7 +86,17 @@ func tardyAlone(p *profile) {
 	p.nodes = 1
 }
 
+// tardyTrying is a world of one node that answers late, where locks are held for less than a TTL.
+func tardyTrying(p *profile) {
+	tardyAlone(p)
+	p.hold = time.Second
+}
+
 var lateMutants = []mutant{
+	{name: "a late grant revives an attempt that was released", checks: is("validity"), seeds: 200, broken: revived,
+		where: tardyTrying},
+	{name: "the validity counts from a late grant", checks: is("validity"), seeds: 1000, broken: fromTheLateGrant,
+		where: tardyTrying},
 	{name: "a late answer to an extension counts from the start of the latest", checks: is("validity", "extension"),
 		seeds: 1000, broken: asLatest, where: tardyAlone},
 	{name: "an extension that is accepted after the release stays", checks: is("left over"), seeds: 200,

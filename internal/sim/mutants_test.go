@@ -51,8 +51,8 @@ var worlds = map[string]func(p *profile){"steps": steps, "returns": returns, "pa
 	"rush":  rush, "busy": busy, "strangers": strangers, "restores": restores, "wipes": wipes, "twice lost": twiceLost,
 	"alone": alone, "late cuts": lateCuts, "paused trying": pausedTrying,
 	"paused in the queue": pausedInQueue, "sharing": shares, "late answers": tardy, "late answers, sharing": tardySharing,
-	"late answers, alone": tardyAlone,
-	"sharing, steps":      sharedSteps, "sharing, all requests twice": downgrading, "handing over": handing,
+	"late answers, alone": tardyAlone, "late grants": tardyTrying,
+	"sharing, steps": sharedSteps, "sharing, all requests twice": downgrading, "handing over": handing,
 	"handing over, steps": handingSteps, "handing over, losses": handingLosses}
 
 // steps is a world of leases that vanish, and of registers that differ.
