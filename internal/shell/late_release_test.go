@@ -16,13 +16,15 @@ import (
 // moment before the client does, or after it.
 type selfTimed struct {
 	*memnode.Node
+	ordered  bool
+	slow     time.Duration // what an acquire takes
 	mu       sync.Mutex
 	deaf     bool
 	early    time.Duration
 	releases []time.Time
 }
 
-func (p *selfTimed) InOrder() bool { return false }
+func (p *selfTimed) InOrder() bool { return p.ordered }
 func (p *selfTimed) Queues() bool  { return false }
 
 func (p *selfTimed) Listen(string, time.Duration, func(string), func(error)) {}
@@ -37,7 +39,11 @@ func (p *selfTimed) Start(_ context.Context, r node.Request, timeout time.Durati
 			return
 		}
 	}
-	go func() { call.Done(p.Node.Do(context.Background(), r)) }()
+	took := time.Duration(0)
+	if r.Op == node.Acquire {
+		took = p.slow
+	}
+	time.AfterFunc(took, func() { call.Done(p.Node.Do(context.Background(), r)) })
 }
 
 func (p *selfTimed) deafen(deaf bool) {
@@ -70,6 +76,31 @@ func TestReleasesEndedByTheEngineAreRepeated(t *testing.T) {
 		defer nodes[0].mu.Unlock()
 		if n := len(nodes[0].releases); n < 2 || nodes[0].releases[1].Sub(began) > ttl/3 {
 			t.Errorf("%d releases, at %v", n, nodes[0].releases)
+		}
+		closeNow(t, c)
+		time.Sleep(time.Minute)
+	})
+}
+
+// A release that the engine has ended frees nothing, also where requests keep their order: what the
+// node grants after that is released at once.
+func TestGrantsAfterAReleaseThatEndedAreReleased(t *testing.T) {
+	bubbles(t, []bool{false, true}, func(t *testing.T, ordered bool) {
+		const ttl, timeout = 12 * time.Second, 600 * time.Millisecond
+		config := Config{Env: &bubbleEnv{time.Now(), time.Hour}, Terms: Terms{TTL: ttl}, NodeTimeout: timeout}
+		n := &selfTimed{Node: memnode.New("n"), ordered: ordered, slow: 300 * time.Millisecond, deaf: true,
+			early: timeout - 100*time.Millisecond}
+		config.Peers = []Peer{n}
+		c := NewClient(config)
+		o := take(c, "x")
+		time.Sleep(50 * time.Millisecond)
+		o.a.Cancel() // which sends a release that ends before the grant comes
+		<-o.done
+		time.Sleep(150 * time.Millisecond)
+		n.deafen(false)
+		time.Sleep(200 * time.Millisecond)
+		if l, err := n.Inspect(context.Background(), "x"); err != nil || l.Leased {
+			t.Errorf("%+v, %v", l, err)
 		}
 		closeNow(t, c)
 		time.Sleep(time.Minute)
