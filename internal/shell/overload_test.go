@@ -259,7 +259,8 @@ func TestStallsLoseNoLock(t *testing.T) {
 		servers int
 		clients int
 	}{
-		{0.45, 2 * time.Second, 3, locks}, {0.75, 2500 * time.Millisecond, 5, locks},
+		{0.45, 2 * time.Second, 3, locks}, {0.75, 2500 * time.Millisecond, 3, locks},
+		{0.75, 2500 * time.Millisecond, 5, locks}, {0.75, 2500 * time.Millisecond, 5, 1},
 		{0.9, 2500 * time.Millisecond, 3, locks}, {0.9, 2500 * time.Millisecond, 5, locks},
 		{0.75, 2500 * time.Millisecond, 3, 1}, {0.9, 2500 * time.Millisecond, 5, 1},
 	} {
