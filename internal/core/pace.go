@@ -12,7 +12,8 @@ import "time"
 // waited for any more. To repeat it sooner would put the servers further behind.
 //
 // Only answers count. A node that is silent may be down, and is not behind for all that is known.
-// Then attempts are made as if nothing was paced. Answers to any request end a pause.
+// Then one attempt at a time is repeated, for all that wait, until one is answered. Answers to any
+// request end a pause.
 //
 // Nothing here is needed for safety. While answers come in time, it decides nothing. It is a plain
 // value. Not safe for concurrent use.
@@ -20,14 +21,16 @@ type Pace struct {
 	NodeTimeout time.Duration
 	TTL         time.Duration // of most locks
 
+	begun  bool
 	behind bool
+	silent bool          // a quorum has answered no attempt since one began that it has not answered
 	window float64       // how many attempts may be under way, if behind
 	since  time.Duration // the window is what was heard of attempts that began since
 	next   time.Duration // when the next may begin, with a window of less than one
 	random float64       // of the pause until then
 	lag    time.Duration // what a quorum's answers take lately, if longer than the node timeout
 
-	answered time.Duration // when a quorum had answered last, if behind
+	answered time.Duration // when a quorum had answered last
 
 	under   int           // attempts that are under way
 	usual   float64       // their number lately, on average
@@ -44,17 +47,20 @@ const (
 
 	// patientHalves is for how many halves of the node timeout a late answer is waited for at least.
 	patientHalves = 7
+
+	// silentHalves is the same after an attempt that was not answered at all: the nodes may be down.
+	silentHalves = 3
 )
 
 // Behind reports whether the nodes are behind.
 func (p *Pace) Behind() bool { return p.behind }
 
 // Due returns how long to wait before the next attempt, 0 or less if it may begin. Ok is false if
-// another attempt has to end first.
+// another attempt has to end first. While the nodes are not behind, that is of repeated ones.
 func (p *Pace) Due(now time.Duration) (wait time.Duration, ok bool) {
 	switch {
 	case !p.behind:
-		return 0, true
+		return 0, !p.silent || p.under == 0
 	case p.under == 0:
 		return p.next - now, true
 	}
@@ -63,6 +69,9 @@ func (p *Pace) Due(now time.Duration) (wait time.Duration, ok bool) {
 
 // Begin tells that an attempt begins.
 func (p *Pace) Begin(now time.Duration) {
+	if !p.begun {
+		p.begun, p.answered = true, now
+	}
 	p.count(now)
 	p.under++
 }
@@ -88,6 +97,7 @@ func (p *Pace) count(now time.Duration) {
 func (p *Pace) Unanswered(now, asked time.Duration) {
 	p.count(now)
 	p.under--
+	p.silent = p.silent || p.answered <= asked
 	switch {
 	case !p.behind:
 	case now-p.answered > 2*p.Longest():
@@ -108,7 +118,7 @@ func (p *Pace) Ended(now, asked, took time.Duration, more bool, random float64) 
 func (p *Pace) Late(now, asked, took time.Duration, more bool, random float64) {
 	p.count(now)
 	p.measure(took)
-	p.answered = now
+	p.answered, p.silent = now, false
 	if !p.behind && took <= p.NodeTimeout {
 		return
 	}
@@ -191,13 +201,16 @@ func (p *Pace) Timeout(ttl time.Duration) time.Duration {
 }
 
 // Patience returns for how long an acquire may be answered late, if its caller waits. That is
-// little more than the node timeout, unless the nodes are known to be behind. They may be down
-// instead: then what they were asked is lost, and they are to be asked again soon. They may be
-// both, so that it is no longer than the longest pause, however long the lock's TTL is.
+// longest if the nodes are known to be behind, and shortest if the attempt before was not answered.
+// They may be down then: what they were asked is lost, and they are to be asked again soon. They may
+// be both, so that it is no longer than the longest pause, however long the lock's TTL is.
 func (p *Pace) Patience(ttl time.Duration) time.Duration {
 	patience := patientHalves * p.NodeTimeout / 2
-	if p.behind {
+	switch {
+	case p.behind:
 		patience = max(patience, p.Longest())
+	case p.silent:
+		patience = silentHalves * p.NodeTimeout / 2
 	}
 	return min(patience, Patience(ttl))
 }

@@ -161,6 +161,8 @@ func TestPaceFollowsWhatIsMeasured(t *testing.T) {
 	want(paceTimeout, paceTimeout*7/2)
 	p.Begin(now)
 	p.Unanswered(now+10*time.Second, now)
+	want(paceTimeout, paceTimeout*3/2) // they are down, for all that is known
+	now = one(&p, now+10*time.Second, paceTimeout)
 	want(paceTimeout, paceTimeout*7/2)
 	now = one(&p, now, 600*time.Millisecond)
 	want(1200*time.Millisecond, core.Patience(ttl))
@@ -231,6 +233,44 @@ func TestPaceOfSilence(t *testing.T) {
 		}
 		if p.Behind() {
 			t.Error("nodes that have not answered for so long are behind")
+		}
+	}
+}
+
+// While all attempts are silent, one at a time is repeated for all, until one is answered. An
+// attempt that was not answered says nothing if another one was meanwhile.
+func TestPaceRepeatsOneInSilence(t *testing.T) {
+	for _, epoch := range []time.Duration{-time.Hour, 0, time.Hour} {
+		p := core.Pace{NodeTimeout: paceTimeout, TTL: 10 * time.Second}
+		now := one(&p, epoch, time.Millisecond)
+		may := func(want bool) {
+			t.Helper()
+			if wait, ok := p.Due(now); ok != want || wait > 0 {
+				t.Errorf("epoch %v: %v, %v", epoch, wait, ok)
+			}
+		}
+		p.Begin(now + 1)
+		p.Begin(now + 1)
+		p.Ended(now+3, now+2, 1, false, 0.5)
+		p.Begin(now)
+		p.Unanswered(now+4*paceTimeout, now+1)
+		may(true)
+		asked := now + 5*paceTimeout
+		p.Begin(asked)
+		now = asked + 4*paceTimeout
+		p.Unanswered(now, asked)
+		may(false) // one more is under way
+		p.Unanswered(now, asked)
+		may(true)
+		p.Begin(now)
+		may(false)
+		p.Ended(now+1, now, 1, true, 0.5)
+		for range 10 {
+			may(true)
+			p.Begin(now)
+		}
+		if p.Behind() {
+			t.Error("it is behind")
 		}
 	}
 }

@@ -20,6 +20,7 @@ type hiccup struct {
 	node    *memnode.Node
 	latency atomic.Int64
 	dead    atomic.Bool
+	asked   atomic.Int64
 	queues  bool
 
 	mu   sync.Mutex
@@ -35,6 +36,7 @@ func (p *hiccup) Listen(client string, _ time.Duration, notify func(string), don
 }
 
 func (p *hiccup) Start(_ context.Context, r node.Request, _ time.Duration, call node.Call) {
+	p.asked.Add(1)
 	if p.dead.Load() {
 		return
 	}

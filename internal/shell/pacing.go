@@ -46,10 +46,12 @@ func (l *line) take(i int) paced {
 }
 
 // enter begins an attempt, and reports whether it may. If not, its turn is called later. One that
-// is urgent begins in any case. Waits says that the caller does.
-func (p *pacing) enter(a paced, now time.Duration, waits, urgent bool) bool {
+// is urgent begins in any case, and so does the first one of its caller unless nodes are behind.
+// Waits says that the caller does.
+func (p *pacing) enter(a paced, now time.Duration, waits, urgent, first bool) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	urgent = urgent || first && !p.pace.Behind()
 	if wait, ok := p.pace.Due(now); !urgent && (!ok || wait > 0 || p.more()) {
 		if !p.more() {
 			p.turned = now

@@ -105,10 +105,41 @@ func TestOutagesAreOver(t *testing.T) {
 		o := take(c, "x")
 		time.Sleep(down)
 		h.dead(false, 3)
-		if took := o.held(t); took > 2*time.Second {
+		if took := o.held(t); took > time.Second {
 			t.Errorf("%v after the outage", took)
 		}
 		o.a.Lock().Release(false)
+		time.Sleep(time.Minute)
+		h.end(c)
+	})
+}
+
+// In an outage the waiters of a client ask one after the other, each first once at once. When it is
+// over, all of them do.
+func TestOneWaiterAsksForAllInAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const waiters = 20
+		h := newHiccups(t, 3, false)
+		c := h.client(10*time.Second, 500*time.Millisecond)
+		h.dead(true, 3)
+		var all []*tellOwner
+		for i := range waiters {
+			all = append(all, take(c, fmt.Sprint(i)))
+		}
+		time.Sleep(20 * time.Second)
+		asked := h.nodes[0].asked.Load()
+		h.dead(false, 3)
+		for _, o := range all {
+			if took := o.held(t); took > time.Second {
+				t.Errorf("%v after the outage", took)
+			}
+			o.a.Lock().Release(false)
+		}
+		// An acquire and a release each, in at least three quarters of a second, and what strays.
+		if most := int64(2*waiters + 2*20*4/3 + waiters); asked > most {
+			t.Errorf("%d requests to each node in the outage, at most %d are of use", asked, most)
+		}
+		t.Log(asked, "requests to each node")
 		time.Sleep(time.Minute)
 		h.end(c)
 	})
@@ -214,14 +245,14 @@ func TestFloodsOfTriesStarveNoCaller(t *testing.T) {
 			time.Sleep(took)
 			p.ended(outcome{what: answered, now: p.env.Now(), asked: asked, heard: p.env.Now()})
 		}
-		p.enter(nil, p.env.Now(), true, true)
+		p.enter(nil, p.env.Now(), true, true, false)
 		end(2 * timeout) // the nodes are behind
-		p.enter(nil, p.env.Now(), true, true)
+		p.enter(nil, p.env.Now(), true, true, false)
 		tries, caller := make(turns, 64), make(turns, 1)
 		for range 1000 {
-			p.enter(tries, p.env.Now(), false, false)
+			p.enter(tries, p.env.Now(), false, false, false)
 		}
-		p.enter(caller, p.env.Now(), true, false)
+		p.enter(caller, p.env.Now(), true, false, false)
 		for range 64 {
 			end(timeout)
 			select {
@@ -241,13 +272,13 @@ func TestUrgentAttemptsStarveNoCaller(t *testing.T) {
 		p := pacing{env: &bubbleEnv{time.Now(), -time.Hour}, nodes: 3,
 			pace: core.Pace{NodeTimeout: time.Second, TTL: 10 * time.Second}}
 		now := p.env.Now()
-		p.enter(nil, now, true, false)
+		p.enter(nil, now, true, false, false)
 		time.Sleep(2 * time.Second)
 		p.ended(outcome{what: answered, now: p.env.Now(), asked: now, heard: p.env.Now()})
-		p.enter(nil, p.env.Now(), true, true) // and never ends
+		p.enter(nil, p.env.Now(), true, true, false) // and never ends
 		began, turns := time.Now(), make(turns, 2)
 		for range 2 {
-			if p.enter(turns, p.env.Now(), true, false) {
+			if p.enter(turns, p.env.Now(), true, false, false) {
 				t.Fatal("it need not wait")
 			}
 		}

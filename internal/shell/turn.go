@@ -22,7 +22,7 @@ func (a *Acquisition) tryWith(turn bool) {
 	number, until, given := a.given.Best(len(g.Peers), start)
 	switch {
 	case cancelled, closed, given:
-	case !turn && a.from == nil && !g.pacing.enter(a, start, a.waits, a.urgent()):
+	case !turn && a.from == nil && !g.pacing.enter(a, start, a.waits, a.urgent(), a.attempts == 0):
 		a.state, a.paced = sleeping, true
 		known := a.known.Failed()
 		if !a.waits {

@@ -45,7 +45,7 @@ func TestTurnsAtTheLastMoment(t *testing.T) {
 			time.Sleep(2 * time.Second)
 			now = p.env.Now()
 			p.ended(outcome{what: answered, now: now, asked: now - 2*time.Second, heard: now}) // the nodes are behind
-			p.enter(nil, now, true, true)                                                      // leaves no room
+			p.enter(nil, now, true, true, false)                                               // leaves no room
 			all := make([]endOnce, 1000)
 			for i := range all {
 				c.TryAcquire(&all[i].a, t.Context(), fmt.Sprint(round, " ", i), c.Terms(), &all[i])
