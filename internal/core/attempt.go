@@ -153,6 +153,9 @@ func (a *Attempt) hopeless(b ballot) bool {
 
 // OnAcquire takes a node's answer to the acquire.
 func (a *Attempt) OnAcquire(node int, r Reply, now time.Duration) Action {
+	if r.Silent && a.acquire.answered().Has(node) {
+		return Action{} // its answer has come meanwhile: see OnLateAcquire
+	}
 	switch r.Status {
 	case Granted:
 		a.acquire.yes = a.acquire.yes.With(node)
@@ -193,8 +196,12 @@ func (a *Attempt) without(node int, r Reply) {
 
 // OnLateAcquire takes an answer to an acquire that was taken for unknown before, since
 // its time was up. It counts while the attempt is undecided. Later it tells whether a lease may be
-// there. Unknown says that no answer can come any more.
+// there. Unknown says that no answer can come any more. The answer may overtake the word that the
+// time is up: then it is the node's answer, and that word says nothing.
 func (a *Attempt) OnLateAcquire(node int, r Reply, now time.Duration) Action {
+	if !a.acquire.answered().Has(node) {
+		return a.OnAcquire(node, r, now)
+	}
 	a.without(node, r)
 	first := a.silent.Has(node)
 	a.silent = a.silent.Without(node)

@@ -403,3 +403,20 @@ func TestHurry(t *testing.T) {
 		t.Error(a.Phase(), b.Phase())
 	}
 }
+
+// An answer that overtakes the word that its time is up is the node's answer. No other comes.
+func TestAnswersThatOvertakeSilence(t *testing.T) {
+	for _, reply := range []core.Reply{granted(7), held, unknown} {
+		a, _ := core.NewAttempt(core.Params{Nodes: 3, TTL: testTTL, Start: start, Proposal: 7, Waits: true})
+		a.OnAcquire(2, granted(7), start+1)
+		a.OnLateAcquire(0, reply, start+2)
+		wantAction(t, a.OnAcquire(0, silent, start+2), core.Action{})
+		if granted := reply.Status == core.Granted; (a.Phase() == core.Holding) != granted {
+			t.Errorf("%+v: phase %d", reply, a.Phase())
+		}
+		a.OnAcquire(1, silent, start+2)
+		if a.OnLateAcquire(1, unknown, start+3); a.Phase() == core.Acquiring {
+			t.Errorf("%+v: the attempt waits for ever", reply)
+		}
+	}
+}

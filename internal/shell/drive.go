@@ -27,7 +27,8 @@ func (l *Lock) answered(f *fanout, i int, a node.Answer, err error) {
 	}
 	l.mu.Lock()
 	raises := f.action.Op == core.Extend && f.action.Token != 0
-	if !raises && !(f.action.Op == core.Release && l.isKept) { // these tell nothing new
+	overtaken := f.action.Op == core.Acquire && reply.Silent && !l.left.Has(i) // by an answer: see lateAcquire
+	if !raises && !overtaken && !(f.action.Op == core.Release && l.isKept) {   // these tell nothing new
 		l.peers[i].said = said{op: f.action.Op, round: f.action.Round, answer: a, err: err}
 	}
 	if !read && l.timely(f.action, reply) {
@@ -168,8 +169,8 @@ func (l *Lock) lateAcquire(f *fanout, i int, a node.Answer, err error) {
 	}
 	reply := replyOf(a, err)
 	l.mu.Lock()
-	if s := &l.peers[i].said; s.op == core.Acquire && !l.decided && !errors.Is(err, context.DeadlineExceeded) {
-		s.answer, s.err = a, err
+	if s := &l.peers[i].said; s.op <= core.Acquire && !l.decided && !errors.Is(err, context.DeadlineExceeded) {
+		s.op, s.answer, s.err = core.Acquire, a, err
 	}
 	action := l.attempt.OnLateAcquire(i, reply, now)
 	decided := l.settle(now)

@@ -24,6 +24,15 @@ func (p *byHand) Start(_ context.Context, _ node.Request, _ time.Duration, call 
 	defer p.mu.Unlock()
 	p.calls = append(p.calls, call)
 }
+
+// answers gives the answer to the first request.
+func (p *byHand) answers(a node.Answer) {
+	p.mu.Lock()
+	call := p.calls[0]
+	p.mu.Unlock()
+	call.Done(a, nil)
+}
+
 func (p *byHand) Listen(string, time.Duration, func(string), func(error)) {}
 
 // An answer of a node whose time is up comes just before the time of another one is, and decides an
@@ -35,7 +44,7 @@ func TestLateAnswerDecidesAnAdoption(t *testing.T) {
 		for _, n := range nodes {
 			peers = append(peers, n)
 		}
-		accepts := func(n int) { nodes[n].calls[0].Done(node.Answer{Status: node.Granted, Register: 7}, nil) }
+		accepts := func(n int) { nodes[n].answers(node.Answer{Status: node.Granted, Register: 7}) }
 		began := time.Now()
 		late := false
 		c := NewClient(Config{Env: &bubbleEnv{began, time.Hour}, Peers: peers, Terms: Terms{TTL: 8 * time.Second},
@@ -57,6 +66,39 @@ func TestLateAnswerDecidesAnAdoption(t *testing.T) {
 		if left := a.Lock().Remaining(); left != core.Validity(0, 8*time.Second)-time.Second {
 			t.Errorf("%v are left", left)
 		}
+		a.Lock().Release(false)
+		time.Sleep(time.Hour)
+	})
+}
+
+// The answer of a node comes at the moment at which its time is up. It counts, and the attempt does
+// not wait for it for ever.
+func TestAnswersAtTheEndOfTheirTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		nodes := []*byHand{{}, {}, {}}
+		var peers []Peer
+		for _, n := range nodes {
+			peers = append(peers, n)
+		}
+		grants := func(n int) { nodes[n].answers(node.Answer{Status: node.Granted, Register: 7}) }
+		began := time.Now()
+		c := NewClient(Config{Env: &bubbleEnv{began, time.Hour}, Peers: peers, Terms: Terms{TTL: 8 * time.Second},
+			NodeTimeout: time.Second,
+			Stopwatch:   func() time.Duration { return time.Since(began) },
+			Answered: func(peer int, op node.Op, _ node.Answer, err error, _ time.Duration) {
+				if peer == 0 && op == node.Acquire && err != nil {
+					grants(0) // the attempt has not heard yet that its time is up
+				}
+			}})
+		o := newOnceOwner(t)
+		var a Acquisition
+		c.Acquire(&a, context.Background(), "orders", c.Terms(), o)
+		grants(2)
+		gaveUp := time.AfterFunc(time.Minute, a.Cancel)
+		if f := <-o.over; f.Failed() || time.Since(began) != time.Second {
+			t.Errorf("after %v: %+v", time.Since(began), f)
+		}
+		gaveUp.Stop()
 		a.Lock().Release(false)
 		time.Sleep(time.Hour)
 	})
