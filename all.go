@@ -78,7 +78,7 @@ type all struct {
 
 // inOrderEach is after how many rounds names are taken in order. Two calls may meet repeatedly,
 // each with what the other wants: then one of them wins.
-const inOrderEach = 4
+const inOrderEach = 3
 
 func (w *all) acquire(ctx context.Context) ([]*Lock, error) {
 	refused := ""
