@@ -70,8 +70,8 @@ func (s *Slots) acquire(ctx context.Context, waits bool, opts []Option) (*Slot, 
 	case o.Terms.Shared:
 		return nil, invalidf("a slot is not to be shared (WithShared)")
 	}
-	a := slotting{locker: s.locker, name: s.name, names: s.names, order: &s.order, values: ctx, terms: o.Terms,
-		shared: o.Terms}
+	a := slotting{locker: s.locker, name: s.name, names: s.names, order: &s.order, values: ctx, waits: waits,
+		terms: o.Terms, shared: o.Terms}
 	a.shared.Shared, a.shared.Slots, a.shared.MaxHold = true, len(s.names), -1 // it ends with the slot
 	if err := checkNested(ctx, s.locker.places, s.name, a.shared); err != nil {
 		return nil, err
@@ -81,7 +81,7 @@ func (s *Slots) acquire(ctx context.Context, waits bool, opts []Option) (*Slot, 
 	}
 	inTime, cancel := within(ctx, &o)
 	defer cancel()
-	if err := a.acquire(inTime, waits); err != nil {
+	if err := a.acquire(inTime); err != nil {
 		return nil, err
 	}
 	context.AfterFunc(a.slot.Context(), func() { s.order.prefer(a.number) })

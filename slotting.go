@@ -19,6 +19,7 @@ type slotting struct {
 	names  []string // of the slots
 	order  *guesses
 	values context.Context
+	waits  bool
 	terms  shell.Terms // of the slot
 	shared shell.Terms // of the name
 
@@ -27,7 +28,7 @@ type slotting struct {
 }
 
 // acquire returns when both are held, or nothing is.
-func (a *slotting) acquire(ctx context.Context, waits bool) error {
+func (a *slotting) acquire(ctx context.Context) error {
 	returned := false
 	defer func() { // an observer may panic
 		if !returned {
@@ -50,7 +51,7 @@ func (a *slotting) acquire(ctx context.Context, waits bool) error {
 		}
 		a.drop(ctx)
 		switch {
-		case ctx.Err() != nil, !waits, !mayPass(err):
+		case ctx.Err() != nil, !a.waits, !mayPass(err):
 			returned = true
 			return withReason(ctx, a.name, err, last)
 		case byName:
@@ -101,9 +102,14 @@ func (a *slotting) atOnce(ctx context.Context) (byName bool, err error) {
 }
 
 // others tries the slots that were not tried: one, or two at once, then four and so on. The first
-// that is free is taken. Err is why the last one was refused.
+// that is free is taken. Err is why the last one was refused. A caller that is to wait tries no
+// more once it finds others waiting. They are in the queues of all slots, so a free one is theirs.
 func (a *slotting) others(ctx context.Context, tried []bool, err error) (byName bool, _ error) {
 	for most := 2; err == nil || errors.Is(err, ErrHeld) && ctx.Err() == nil; most *= 2 {
+		var held *HeldError
+		if a.waits && errors.As(err, &held) && held.Ahead > 0 {
+			return false, err
+		}
 		numbers := a.order.guess(most, tried)
 		if len(numbers) == 0 {
 			return false, fmt.Errorf("fenlock: none of the %d slots of %q is free: %w", len(a.names), a.name, err)
