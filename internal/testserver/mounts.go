@@ -22,16 +22,27 @@ func Mounts(t *testing.T) bool {
 		}
 		return true
 	}
-	const inside = "FENLOCK_TEST_NAMESPACE"
-	if os.Getenv(inside) != "" {
+	if inNamespaces() {
 		t.Fatalf("root of a user namespace may not mount anything either: %v", err)
 	}
-	cmd := exec.Command("unshare", "-Urm", os.Args[0], "-test.run", "^"+t.Name()+"$", "-test.v")
+	again(t, err, "-Urm")
+	return false
+}
+
+// inside is set in a process that runs in namespaces of its own.
+const inside = "FENLOCK_TEST_NAMESPACE"
+
+func inNamespaces() bool { return os.Getenv(inside) != "" }
+
+// again runs the test in namespaces of its own, as unshare makes them, and says what it said. Why is
+// the reason, or nil.
+func again(t *testing.T, why error, flags string) {
+	t.Helper()
+	cmd := exec.Command("unshare", flags, os.Args[0], "-test.run", "^"+t.Name()+"$", "-test.v", "-test.timeout", "0")
 	cmd.Env = append(os.Environ(), inside+"=1")
 	out, failed := cmd.CombinedOutput()
 	if failed != nil {
-		t.Fatalf("neither here (%v) nor in namespaces of its own (%v) has this been tested: %s", err, failed, out)
+		t.Fatalf("neither here (%v) nor in namespaces of its own (%v) has this been tested: %s", why, failed, out)
 	}
 	t.Logf("in namespaces of its own:\n%s", out)
-	return false
 }

@@ -28,7 +28,8 @@ func StartSentinel(t testing.TB, primary *Server) (addr string) {
 
 // Sentinels starts n sentinels that watch a primary, of which a majority promotes a replica soon
 // after it is down. It returns their addresses, when each knows of a replica and of the others. A
-// line "requirepass PASSWORD" of the configuration is for clients and for the others.
+// line "requirepass PASSWORD" of the configuration is for clients and for the others. They know the
+// primary by the address that it announces (replica-announce-ip).
 func Sentinels(t testing.TB, primary *Server, n int, config ...string) (addrs []string) {
 	t.Helper()
 	for range n {
@@ -68,6 +69,11 @@ func startSentinel(t testing.TB, primary *Server, n int, config []string) (addr 
 	host, at, err := net.SplitHostPort(primary.Addr())
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, line := range primary.config {
+		if announced, ok := strings.CutPrefix(line, "replica-announce-ip "); ok {
+			host = announced
+		}
 	}
 	lines := []string{
 		"bind 127.0.0.1", fmt.Sprint("port ", port), "dir " + folder,

@@ -23,7 +23,7 @@ const Via = "?via="
 func OpenNode(url string) (node.Node, error) {
 	scheme, _, _ := strings.Cut(url, "://")
 	switch scheme {
-	case "valkey", "redis", "valkey-cluster":
+	case "valkey", "redis", "valkey-cluster", "valkey-sentinel":
 		return valkeynode.Open(url)
 	case "file":
 		return filenode.Open(url)

@@ -5,96 +5,38 @@ package slots
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"os"
-	"path/filepath"
-	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/fenlock/fenlock/internal/testserver"
-	"github.com/fenlock/fenlock/node/clock"
-	"github.com/fenlock/fenlock/tests/faults/library"
-	"github.com/fenlock/fenlock/tests/faults/resource"
-	"github.com/fenlock/fenlock/tests/faults/worker"
 	"github.com/fenlock/fenlock/tests/history"
 )
 
 const (
 	prefix    = "{fenlock}fenlock:"
 	registers = "fenlock-registers:" + prefix
-	ttl       = time.Second
-	clients   = 4
-	faults    = 3 // of a history
 )
-
-func TestMain(m *testing.M) {
-	worker.Main()
-	os.Exit(m.Run())
-}
-
-// histories is how many there are of each kind of server: SLOTS_HISTORIES for more. The seeds begin
-// with SLOTS_SEED.
-func number(variable string, usual int) int {
-	n, err := strconv.Atoi(os.Getenv(variable))
-	if err != nil {
-		return usual
-	}
-	return n
-}
 
 // No two clients hold a lock at once, and tokens are in order, however the slot comes to other
 // members.
 func TestCampaignSlots(t *testing.T) {
-	seed := number("SLOTS_SEED", 1)
-	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
-		t.Parallel()
-		for i := range number("SLOTS_HISTORIES", 2) {
-			t.Run(fmt.Sprint(seed+i), func(t *testing.T) { newScene(t, kind, uint64(seed+i)).play() })
-		}
-	})
+	each(t, func(t *testing.T, kind testserver.Kind, seed int) { newScene(t, kind, seed).play() })
 }
 
-// scene is one history.
+// scene is a history on a cluster.
 type scene struct {
-	t    *testing.T
-	kind testserver.Kind
-	seed uint64
-	rng  *rand.Rand
-	all  []*testserver.Server // three primaries and the replica of each, at first
-
-	mu     sync.Mutex
-	events []history.Event
+	*made
+	all []*testserver.Server // three primaries and the replica of each, at first
 }
 
-func newScene(t *testing.T, kind testserver.Kind, seed uint64) *scene {
-	s := &scene{t: t, kind: kind, seed: seed, rng: rand.New(rand.NewPCG(seed, 36))}
+func newScene(t *testing.T, kind testserver.Kind, seed int) *scene {
+	s := &scene{made: newMade(t, string(kind)+" cluster", seed)}
 	s.all = testserver.Cluster(t, kind, 3, "cluster-require-full-coverage no", "cluster-allow-replica-migration no")
 	s.all = append(s.all, testserver.AddReplicas(t, s.all, "cluster-require-full-coverage no",
 		"cluster-allow-replica-migration no")...)
 	s.owner().MarkAdmitted(prefix, ttl)
 	return s
-}
-
-func (s *scene) note(e history.Event) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	e.At = int64(clock.Now())
-	s.events = append(s.events, e)
-}
-
-// until waits until there is no error. The bound is for what hangs.
-func (s *scene) until(try func() error) {
-	s.t.Helper()
-	var err error
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		if err = try(); err == nil {
-			return
-		}
-	}
-	s.t.Fatalf("never: %v", err)
 }
 
 func (s *scene) owner() (owner *testserver.Server) {
@@ -211,79 +153,21 @@ func (s *scene) admitted() {
 }
 
 func (s *scene) play() {
-	t, names := s.t, []string{"red", "green"}
-	r := resource.New(true)
-	defer r.Close()
 	var hosts []string
 	for _, m := range s.all {
 		hosts = append(hosts, m.Addr())
 	}
-	group, err := worker.Start(t.TempDir(), clients, worker.Config{
-		Config: library.Config{Library: library.Fenlock, TTL: ttl, MaxTTL: ttl, NodeTimeout: ttl / 4},
-		Locks:  library.Exclusive, Names: names, Resource: r.URL(), Seed: s.seed, Reckless: true, Life: 10 * time.Minute,
-		Shortest: time.Millisecond, Longest: 2 * ttl, Watched: true,
-	}, func(place int) []string {
+	url := func(place int) string {
 		seeds := append(hosts[place%len(hosts):len(hosts):len(hosts)], hosts[:place%len(hosts)]...)
-		return []string{"valkey-cluster://" + strings.Join(seeds[:2], ",")}
-	})
-	if err != nil {
-		t.Fatal(err)
+		return "valkey-cluster://" + strings.Join(seeds[:2], ",")
 	}
-	defer group.End()
-	defer func() {
-		if t.Failed() {
-			t.Log(group.Said(0))
-		}
-	}()
-	s.until(func() error {
-		if !r.Used() {
-			return errors.New("no client has used the resource" + group.Said(0))
-		}
-		return nil
-	})
-	for range faults {
-		time.Sleep(time.Duration(s.rng.IntN(1000)) * time.Millisecond)
+	s.made.play(url, func() {
 		kind := kinds[s.rng.IntN(len(kinds))]
-		s.note(history.Event{Kind: history.Fault, Fault: kind.name, Node: 1})
+		s.fault(history.Fault, kind.name)
 		owner, replica := s.pair()
 		kind.strike(s, owner, replica)
 		s.settle()
-		s.note(history.Event{Kind: history.Healed, Fault: kind.name, Node: 1})
+		s.fault(history.Healed, kind.name)
 		s.admitted()
-	}
-	if err := group.Rest(time.Minute); err != nil {
-		t.Error(err)
-	}
-	s.note(history.Event{Kind: history.Quiet})
-	group.Quiet()
-	if err := group.Finish(time.Minute); err != nil {
-		t.Error(err)
-	}
-	group.End()
-	used := r.Close()
-	sources, err := group.Events()
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.note(history.Event{Kind: history.End})
-	h := &history.History{Header: history.Header{
-		Seed: s.seed, Library: library.Fenlock, Server: string(s.kind) + " cluster",
-		Nodes: 1, Clients: clients, Names: names, TTL: ttl, MaxTTL: ttl, Watched: true},
-		Events: history.Merge(append([][]history.Event{used}, append(sources, s.events)...)...)}
-	s.judge(h)
-}
-
-// judge checks a history, and keeps one that breaks a promise.
-func (s *scene) judge(h *history.History) {
-	t := s.t
-	report := history.Check(h)
-	t.Logf("%s, seed %d: %d acquisitions, %d extensions, %d lost, faults %v", s.kind, s.seed, report.Acquired,
-		report.Extended, report.Gone, report.Faults)
-	if len(report.Overlaps) > 0 || len(report.Violations) > 0 {
-		path := filepath.Join(os.TempDir(), fmt.Sprintf("fenlock-slots-%s-%d.jsonl", s.kind, s.seed))
-		t.Errorf("%d overlaps, violations %v (%s, %v)", len(report.Overlaps), report.Violations, path, h.Write(path))
-	}
-	if report.Acquired == 0 || report.Extended == 0 {
-		t.Errorf("%d acquisitions, %d extensions: this tests nothing", report.Acquired, report.Extended)
-	}
+	})
 }
