@@ -179,6 +179,13 @@ var losses = []struct {
 }
 
 func (w *watched) play() {
+	defer func() {
+		if w.t.Failed() {
+			for _, s := range w.all {
+				w.t.Logf("%s:\n%s", s.Addr(), s.Log())
+			}
+		}
+	}()
 	url := func(int) string {
 		return "valkey-sentinel://" + strings.Join(w.sentinels, ",") + "/" + testserver.SentinelMaster
 	}
