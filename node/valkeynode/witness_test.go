@@ -306,6 +306,41 @@ func TestOldPrimaryRemembersItsReplicas(t *testing.T) {
 	})
 }
 
+// Sentinels may promote one replica, and soon after another one, which has not followed the first for
+// long enough that a client knows. So the first grants nothing until the other one follows it.
+func TestHeirNeedsTheOtherReplicas(t *testing.T) {
+	each(t, func(t *testing.T, kind testserver.Kind) {
+		primary, replicas := replicated(t, kind, groupTTL, 2)
+		granted(t, joined(t, primary.URL(), groupTTL), "before")
+		heir, other := replicas[0], replicas[1]
+		eventually(t, func() error {
+			if mark := heir.Do("HGET", registersKey, "admitted"); !strings.HasSuffix(mark, "/2") {
+				return errors.New("the replica has the mark " + mark)
+			}
+			return nil
+		})
+		primary.Kill()
+		heir.Do("REPLICAOF", "NO", "ONE")
+		n := joined(t, heir.URL(), groupTTL)
+		eventually(t, func() error {
+			a, err := n.Do(bounded(t), as(node.Acquire, request("orders", "one")))
+			if err == nil && a.Status == node.Granted {
+				t.Fatal("it grants, and another replica may be promoted next")
+			}
+			if err == nil || !strings.Contains(err.Error(), "0 of the 1 replicas") {
+				return fmt.Errorf("%+v, %v", a, err)
+			}
+			return nil
+		})
+		follow(t, other, heir)
+		inStep(t, heir, 1)
+		acquire(t, n, request("orders", "one"))
+		if mark := heir.Do("HGET", registersKey, "admitted"); mark != replID(t, heir)+"/1" {
+			t.Errorf("the mark is %q", mark)
+		}
+	})
+}
+
 // A service that does not let clients wait: the answer is unknown, with the reason.
 func TestWaitIsRefused(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {

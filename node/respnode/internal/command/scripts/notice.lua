@@ -2,9 +2,10 @@
 -- is there, a client that knows the replication id of before can make leases. All clients
 -- count from here.
 --
--- How many replicas there were is kept, unless this is one of them, which was promoted. An old primary
--- must not forget by itself that it was replaced: not when its backlog goes, nor by a restart. A promoted
--- replica has not recorded the number, and has been sent a stream since its start.
+-- How many replicas there were is kept, less one if this is one of them, which was promoted. An old
+-- primary must not forget by itself that it was replaced: not when its backlog goes, nor by a restart.
+-- The others of a promoted replica may be promoted next, before a client has seen that they follow it. It
+-- has not recorded the number, and has been sent a stream since its start.
 --
 -- KEYS[1]  the registers
 -- ARGV[1]  replication id
@@ -31,7 +32,10 @@ if known[1] then
   local replicas = string.match(known[1], '^%w+/(%d+)$')
   local own = known[4] == string.match(redis.call('INFO', 'server'), 'run_id:(%w+)')
   local sent = string.match(redis.call('INFO', 'stats'), 'total_net_repl_input_bytes:(%d+)') or '0'
-  if replicas and (own or sent == '0') then
+  if replicas and not own and sent ~= '0' then
+    replicas = replicas ~= '1' and string.format('%.0f', tonumber(replicas) - 1)
+  end
+  if replicas then
     redis.call('HSET', KEYS[1], 'replicas', replicas)
   end
 elseif id == ARGV[1] and tonumber(at) <= now then
