@@ -37,8 +37,8 @@ func TestTLS(t *testing.T) {
 			{"system's CAs", with(server), "certificate"},
 			{"another name", with(server, "ca", server.CAFile, "servername", "other.example"), "servername"},
 			{"the right name", with(server, "ca", server.CAFile, "servername", "localhost"), ""},
-			{"no TLS", strings.Replace(server.URL(), "s://", "://", 1), "wants TLS"},
-			{"TLS to a server without", strings.Replace(plain.URL(), "://", "s://", 1), "does not speak TLS"},
+			{"no TLS", strings.Replace(server.URL(), "s://", "://", 1), "write valkeys for valkey"},
+			{"TLS to a server without", strings.Replace(plain.URL(), "://", "s://", 1), "write valkey for valkeys"},
 			{"client certificate", with(strict, "ca", strict.CAFile, "cert", strict.CertFile, "key", strict.KeyFile), ""},
 			// In TLS 1.3 these refusals come after the handshake. Whether the reason can be
 			// read before the connection is reset is a matter of luck.

@@ -47,7 +47,7 @@ func TestFailure(t *testing.T) {
 		{&net.OpError{Err: os.NewSyscallError("connect", syscall.EHOSTUNREACH)}, "unreachable", node.Warning, "route"},
 		{&net.OpError{Err: os.NewSyscallError("connect", syscall.ENOENT)}, "down", node.Warning, "unixsocket"},
 		{&net.OpError{Err: os.NewSyscallError("connect", syscall.EACCES)}, "socket", node.Warning, "unixsocketperm"},
-		{engine.Misconfiguredf("the server wants TLS: the URL's scheme is valkeys:// or rediss://"), "misconfigured",
+		{engine.Misconfiguredf("the server wants TLS: in the URL's scheme write valkeys for valkey"), "misconfigured",
 			node.Error, "The server wants TLS"},
 		{io.EOF, "fails", node.Warning, "EOF"},
 	} {

@@ -78,7 +78,7 @@ func (d *diagnosis) explain(err error) error {
 	case d.asked:
 		why = "the server closed the connection: it asks for a client's certificate, and the URL's parameters cert and key name none"
 	case d.config == nil && !timedOut && speaksTLS(d.network, d.address):
-		why = "the server wants TLS: the URL's scheme is valkeys:// or rediss://"
+		why = wantsTLS
 	}
 	if why == "" {
 		return plainly(err)
@@ -88,8 +88,11 @@ func (d *diagnosis) explain(err error) error {
 
 func noTLS(err error) error {
 	return engine.Misconfiguredf(
-		"the server does not speak TLS on this port: the URL's scheme is valkey:// or redis:// (%v)", err)
+		"the server does not speak TLS on this port: in the URL's scheme write valkey for valkeys, or redis for rediss (%v)", err)
 }
+
+// wantsTLS is for all schemes, those of sentinels and clusters too.
+const wantsTLS = "the server wants TLS: in the URL's scheme write valkeys for valkey, or rediss for redis"
 
 // plainly returns a network's error without the address, which is the node's name, and
 // without the names of system calls.

@@ -114,7 +114,7 @@ const tlsAlert = 0x15
 // a request of HTTP/0.9, and answer with a page and no status.
 func foreign(p []byte) error {
 	if p[0] == tlsAlert {
-		return engine.Misconfiguredf("the server wants TLS: the URL's scheme is valkeys:// or rediss://")
+		return engine.Misconfiguredf(wantsTLS)
 	}
 	for _, begins := range [...]string{"HTTP/", "<!doctype html", "<html"} {
 		n := min(len(begins), len(p))
