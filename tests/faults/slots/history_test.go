@@ -93,7 +93,9 @@ func (s *made) until(try func() error) {
 }
 
 // upTo returns a random time.
-func (s *made) upTo(most time.Duration) time.Duration { return time.Duration(s.rng.Int64N(int64(most))) }
+func (s *made) upTo(most time.Duration) time.Duration {
+	return time.Duration(s.rng.Int64N(int64(most)))
+}
 
 // play has clients use locks at the URL of their place, while faults strike, and checks the history.
 // Strike has a fault strike, and returns when it is healed and the node votes again.
