@@ -25,7 +25,7 @@ func byRedsync(ctx context.Context, c redis.UniversalClient, name string, _ int)
 }
 
 // asRedisson sends what Redisson's RLock sends (RedissonLock and RedissonBaseLock, with their
-// defaults): a hash with an expiry, and behind it a WAIT for the replicas that the client
+// defaults). That is a hash with an expiry, and behind it a WAIT for the replicas that the client
 // knows of. It fails if there are such and none has confirmed.
 func asRedisson(ctx context.Context, c redis.UniversalClient, name string, replicas int) bool {
 	pipe := c.Pipeline()
@@ -50,8 +50,8 @@ return nil`, []string{name}, 60_000, "client:thread")
 	return err == nil && n > 0
 }
 
-// Two libraries in the scenes of replaced servers, as docs/redlock.md lists them. fenlock's rows are
-// TestStopPromoteContinue, TestHeirNeedsTheOtherReplicas and TestSlotThatComesToAnother of
+// Two libraries in the scenes of replaced servers, as docs/redlock.md lists them. fenlock's tests
+// are TestStopPromoteContinue, TestHeirNeedsTheOtherReplicas and TestSlotThatComesToAnother of
 // node/valkeynode.
 func TestReplacedServers(t *testing.T) {
 	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {

@@ -34,8 +34,8 @@ const inside = "FENLOCK_TEST_NAMESPACE"
 
 func inNamespaces() bool { return os.Getenv(inside) != "" }
 
-// again runs the test in namespaces of its own, as unshare makes them, and says what it said. Why is
-// the reason, or nil.
+// again runs the test in namespaces of its own, as unshare makes them, and logs what it printed.
+// Why is the reason, or nil.
 func again(t *testing.T, why error, flags string) {
 	t.Helper()
 	cmd := exec.Command("unshare", flags, os.Args[0], "-test.run", "^"+t.Name()+"$", "-test.v", "-test.timeout", "0")

@@ -8,11 +8,12 @@ import (
 	"testing"
 )
 
-// Network reports whether this process has a network of its own, as a test is about to partition. If
-// it has not, the test runs in another process that has one, and there is nothing left to do here.
+// Network reports whether this process has a network of its own, as a test is about to partition.
+// If it has not, the test runs in another process that has one. Then there is nothing left to do
+// here.
 //
-// The whole of 127.0.0.0/8 is its loopback device's. A server that is bound to an address of its own,
-// and connects from it (bind-source-addr), is a host of this network.
+// The whole of 127.0.0.0/8 is its loopback device's. A server that is bound to an address of its
+// own, and connects from it (bind-source-addr), is a host of this network.
 func Network(t *testing.T) bool {
 	t.Helper()
 	if !inNamespaces() {
@@ -26,8 +27,8 @@ func Network(t *testing.T) bool {
 	return true
 }
 
-// Partition has no packet pass between the addresses of two sets, in either direction, until heal is
-// called. It needs Network.
+// Partition has no packet pass between the addresses of two sets, in either direction, until heal
+// is called. It needs Network.
 func Partition(t testing.TB, some, others []string) (heal func()) {
 	t.Helper()
 	each := func(action string) {

@@ -306,8 +306,8 @@ func TestOldPrimaryRemembersItsReplicas(t *testing.T) {
 	})
 }
 
-// Sentinels may promote one replica, and soon after another one, which has not followed the first for
-// long enough that a client knows. So the first grants nothing until the other one follows it.
+// Sentinels may promote a replica, and soon after another replica, before a client has seen that
+// the second follows the first. So a promoted replica grants nothing until the others follow it.
 func TestHeirNeedsTheOtherReplicas(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		primary, replicas := replicated(t, kind, groupTTL, 2)
@@ -338,6 +338,49 @@ func TestHeirNeedsTheOtherReplicas(t *testing.T) {
 		if mark := heir.Do("HGET", registersKey, "admitted"); mark != replID(t, heir)+"/1" {
 			t.Errorf("the mark is %q", mark)
 		}
+	})
+}
+
+// A replica's replica confirms nothing and counts for nothing: not beside the replica, and not in
+// its place.
+func TestReplicaOfAReplica(t *testing.T) {
+	each(t, func(t *testing.T, kind testserver.Kind) {
+		primary, replicas := replicated(t, kind, time.Minute, 1)
+		below := testserver.Start(t, kind)
+		follow(t, below, replicas[0])
+		n := joined(t, primary.URL(), time.Minute)
+		granted(t, n, "before")
+		if mark := primary.Do("HGET", registersKey, "admitted"); mark != replID(t, primary)+"/1" {
+			t.Errorf("the mark is %q", mark)
+		}
+		replicas[0].Kill()
+		inStep(t, primary, 0)
+		if a, err := n.Do(bounded(t), as(node.Acquire, request("orders", "one"))); err == nil {
+			t.Errorf("%+v, which its replica has not seen", a)
+		}
+	})
+}
+
+// Where the server itself refuses writes for want of replicas, the reason is named, and nothing is
+// leased. A held lock cannot be released there either. It ends with its lease.
+func TestTooFewReplicasToWrite(t *testing.T) {
+	each(t, func(t *testing.T, kind testserver.Kind) {
+		primary, _ := replicated(t, kind, time.Minute, 1)
+		n := joined(t, primary.URL(), time.Minute)
+		want(t, node.Granted)(n.Do(bounded(t), as(node.Acquire, long("held", "one"))))
+		primary.Do("CONFIG", "SET", "min-replicas-to-write", "2")
+		for _, op := range []node.Op{node.Acquire, node.Release} {
+			name := map[node.Op]string{node.Acquire: "orders", node.Release: "held"}[op]
+			a, err := n.Do(bounded(t), as(op, long(name, "one")))
+			if err == nil || !strings.Contains(err.Error(), "min-replicas-to-write") {
+				t.Errorf("%v: %+v, %v", op, a, err)
+			}
+		}
+		if primary.Do("EXISTS", "fenlock:orders") != "0" || primary.Do("EXISTS", "fenlock:held") != "1" {
+			t.Error("a lease was made or removed")
+		}
+		primary.Do("CONFIG", "SET", "min-replicas-to-write", "0")
+		want(t, node.Granted)(n.Do(bounded(t), as(node.Acquire, long("orders", "one"))))
 	})
 }
 

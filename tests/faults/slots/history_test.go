@@ -97,8 +97,8 @@ func (s *made) upTo(most time.Duration) time.Duration {
 	return time.Duration(s.rng.Int64N(int64(most)))
 }
 
-// play has clients use locks at the URL of their place, while faults strike, and checks the history.
-// Strike has a fault strike, and returns when it is healed and the node votes again.
+// play has clients use locks at the URL of their place, while faults strike, and checks what
+// happened. Strike has a fault strike, and returns when it is healed and the node votes again.
 func (s *made) play(url func(place int) string, strike func()) {
 	t, names := s.t, []string{"red", "green"}
 	r := resource.New(true)

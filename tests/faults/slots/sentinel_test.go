@@ -133,8 +133,8 @@ func (w *watched) others(than int) (hosts []string) {
 	return append(hosts, w.watchers)
 }
 
-// losses are the faults. Each returns when it is healed, but for the admission and what the sentinels
-// do then.
+// losses are the faults. Each returns when it is healed, but for the admission and what the
+// sentinels do then.
 var losses = []struct {
 	name   string
 	strike func(w *watched, primary, replica int)
