@@ -34,6 +34,17 @@ const inside = "FENLOCK_TEST_NAMESPACE"
 
 func inNamespaces() bool { return os.Getenv(inside) != "" }
 
+// Apart runs the test in namespaces of its own, as unshare makes them with these flags, and reports
+// whether this is there. Whatever a test does there ends with it.
+func Apart(t *testing.T, flags string) bool {
+	t.Helper()
+	if !inNamespaces() {
+		again(t, nil, flags)
+		return false
+	}
+	return true
+}
+
 // again runs the test in namespaces of its own, as unshare makes them, and logs what it printed.
 // Why is the reason, or nil.
 func again(t *testing.T, why error, flags string) {

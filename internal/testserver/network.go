@@ -16,8 +16,7 @@ import (
 // own, and connects from it (bind-source-addr), is a host of this network.
 func Network(t *testing.T) bool {
 	t.Helper()
-	if !inNamespaces() {
-		again(t, nil, "-Urn")
+	if !Apart(t, "-Urn") {
 		return false
 	}
 	mustIP(t, "link set lo up")

@@ -3,6 +3,7 @@
 package testserver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -33,7 +35,9 @@ const (
 // called from the test's goroutine, as t.Fatal must.
 type process struct {
 	t           testing.TB
+	host        string // "" for 127.0.0.1
 	port        int
+	via         []string // of its place
 	path        string
 	dir         string // where it runs
 	logPath     string
@@ -130,7 +134,8 @@ func (p *process) launch(args []string) error {
 	if err != nil {
 		return err
 	}
-	cmd := exec.Command(p.path, args...)
+	words := slices.Concat(p.via, []string{p.path}, args)
+	cmd := exec.Command(words[0], words[1:]...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = p.dir, log, log
 	cmd.Env = append(cmd.Environ(), p.environment...)
 	// A group of its own: Ctrl-C must reach the test and not the server, and a
@@ -238,8 +243,11 @@ func (p *process) Resume() {
 	}
 }
 
-// Addr returns "127.0.0.1:port". It stays the same for the server's whole life.
-func (p *process) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(p.port)) }
+// Addr returns "127.0.0.1:port", or another host if Elsewhere says so. It stays the same for the
+// server's whole life.
+func (p *process) Addr() string {
+	return net.JoinHostPort(cmp.Or(p.host, "127.0.0.1"), strconv.Itoa(p.port))
+}
 
 func (p *process) data() string { return filepath.Join(p.dir, "data") }
 

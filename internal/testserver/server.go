@@ -3,6 +3,7 @@
 package testserver
 
 import (
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -65,12 +66,16 @@ func newServer(t testing.TB, kind Kind, config []string) *Server {
 	if path == "" {
 		t.Fatalf("%s-server is not installed: %s", kind, howToInstall)
 	}
+	place := Place{}
+	if places != nil {
+		place = places(t)
+	}
 	folder := t.TempDir()
 	s := &Server{
 		kind:   kind,
 		config: append([]string{`save ""`, "appendonly no"}, config...),
 		process: process{
-			t: t, path: path, dir: folder, logPath: filepath.Join(folder, "log"),
+			t: t, host: place.Host, via: place.Via, path: path, dir: folder, logPath: filepath.Join(folder, "log"),
 			readyLine: "Ready to accept connections", killSignal: syscall.SIGKILL,
 		},
 	}
@@ -82,7 +87,7 @@ func newServer(t testing.TB, kind Kind, config []string) *Server {
 }
 
 func (s *Server) startOnPort() error {
-	lines := []string{"bind 127.0.0.1", "daemonize no", "dir " + strconv.Quote(s.data())}
+	lines := []string{"bind " + cmp.Or(s.host, "127.0.0.1"), "daemonize no", "dir " + strconv.Quote(s.data())}
 	if s.tls != nil {
 		lines = append(lines, "port 0", fmt.Sprint("tls-port ", s.port))
 	} else {

@@ -21,6 +21,13 @@ const (
 // No two clients hold a lock at once, and tokens are in order, however the slot comes to other
 // members.
 func TestCampaignSlots(t *testing.T) {
+	if !testserver.Apart(t, "-Urnm") {
+		return
+	}
+	if err := network(); err != nil {
+		t.Fatal(err)
+	}
+	testserver.Elsewhere(newHost)
 	each(t, func(t *testing.T, kind testserver.Kind, seed int) { newScene(t, kind, seed).play() })
 }
 
@@ -32,9 +39,9 @@ type scene struct {
 
 func newScene(t *testing.T, kind testserver.Kind, seed int) *scene {
 	s := &scene{made: newMade(t, string(kind)+" cluster", seed)}
-	s.all = testserver.Cluster(t, kind, 3, "cluster-require-full-coverage no", "cluster-allow-replica-migration no")
-	s.all = append(s.all, testserver.AddReplicas(t, s.all, "cluster-require-full-coverage no",
-		"cluster-allow-replica-migration no")...)
+	config := []string{"cluster-require-full-coverage no", "cluster-allow-replica-migration no", "protected-mode no"}
+	s.all = testserver.Cluster(t, kind, 3, config...)
+	s.all = append(s.all, testserver.AddReplicas(t, s.all, config...)...)
 	s.owner().MarkAdmitted(prefix, ttl)
 	return s
 }
@@ -55,13 +62,13 @@ func (s *scene) pair() (owner, replica *testserver.Server) {
 	s.t.Helper()
 	s.until(func() error {
 		owner = s.owner()
-		_, port, _ := strings.Cut(owner.Addr(), ":")
+		host, port, _ := strings.Cut(owner.Addr(), ":")
 		for _, r := range s.all {
 			if r.Pid() == 0 {
 				continue
 			}
 			info, err := r.Ask("", "", time.Second, "INFO", "replication")
-			if err == nil && testserver.Field(info, "master_port") == port &&
+			if err == nil && testserver.Field(info, "master_host") == host && testserver.Field(info, "master_port") == port &&
 				testserver.Field(info, "master_link_status") == "up" {
 				replica = r
 				return nil
@@ -88,57 +95,6 @@ func (s *scene) settle() {
 		}
 		return nil
 	})
-}
-
-// kinds are the faults. Each returns when it is healed, but for the admission.
-var kinds = []struct {
-	name   string
-	strike func(s *scene, owner, replica *testserver.Server)
-}{
-	{"kill", func(s *scene, owner, _ *testserver.Server) {
-		owner.Kill()
-		s.owner()
-		owner.Restart()
-	}},
-	{"take over", func(_ *scene, _, replica *testserver.Server) { replica.Do("CLUSTER", "FAILOVER", "TAKEOVER") }},
-	{"fail over", func(_ *scene, _, replica *testserver.Server) { replica.Do("CLUSTER", "FAILOVER") }},
-	{"stop, take over, continue", func(s *scene, owner, replica *testserver.Server) {
-		owner.Pause()
-		replica.Do("CLUSTER", "FAILOVER", "TAKEOVER")
-		time.Sleep(time.Duration(s.rng.IntN(3000)) * time.Millisecond)
-		owner.Resume()
-	}},
-	{"stop, continue", func(s *scene, owner, _ *testserver.Server) {
-		owner.Pause()
-		time.Sleep(time.Duration(s.rng.IntN(4500)) * time.Millisecond) // there may be an election
-		owner.Resume()
-	}},
-	{"reshard", func(s *scene, owner, _ *testserver.Server) {
-		for _, to := range s.all {
-			if to != owner && to.Info("replication", "role") == "master" {
-				s.reshard(owner, to)
-				return
-			}
-		}
-	}},
-}
-
-// reshard moves the slot with its keys.
-func (s *scene) reshard(from, to *testserver.Server) {
-	slot := from.Do("CLUSTER", "KEYSLOT", prefix)
-	to.Do("CLUSTER", "SETSLOT", slot, "IMPORTING", from.Do("CLUSTER", "MYID"))
-	from.Do("CLUSTER", "SETSLOT", slot, "MIGRATING", to.Do("CLUSTER", "MYID"))
-	host, port, _ := strings.Cut(to.Addr(), ":")
-	for {
-		keys := strings.Fields(strings.Trim(from.Do("CLUSTER", "GETKEYSINSLOT", slot, "3"), "[]"))
-		if len(keys) == 0 {
-			break
-		}
-		from.Do(append([]string{"MIGRATE", host, port, "", "0", "5000", "KEYS"}, keys...)...)
-		time.Sleep(time.Duration(s.rng.IntN(100)) * time.Millisecond)
-	}
-	to.Do("CLUSTER", "SETSLOT", slot, "NODE", to.Do("CLUSTER", "MYID"))
-	from.Do("CLUSTER", "SETSLOT", slot, "NODE", to.Do("CLUSTER", "MYID"))
 }
 
 // admitted waits until the slot's owner votes, and has its replica again.

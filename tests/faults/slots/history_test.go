@@ -84,7 +84,7 @@ func (s *made) note(e history.Event) {
 func (s *made) until(try func() error) {
 	s.t.Helper()
 	var err error
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(3 * time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		if err = try(); err == nil {
 			return
 		}
