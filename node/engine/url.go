@@ -258,6 +258,12 @@ func (u *URL) Invalidf(format string, args ...any) error {
 	return Invalidf("the node's URL %s: %s", u.shown, fmt.Sprintf(format, args...))
 }
 
+// IsTag reports whether a text can be the hash tag of a cluster's node: it is a part of keys, of
+// names and of patterns.
+func IsTag(text string) bool {
+	return len(text) <= 64 && strings.Trim(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_") == ""
+}
+
 // IsMember reports whether the clients of a group can call a node so: stores record the
 // names of a group's nodes, separated by spaces.
 func IsMember(name string) bool {

@@ -10,23 +10,28 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// accepted returns the client if a node can be made of it, or why not.
-func accepted(client redis.UniversalClient) (*redis.Client, error) {
+// accepted returns the client if a node can be made of it, or why not. One of the two is nil.
+func accepted(client redis.UniversalClient) (*redis.Client, *redis.ClusterClient, error) {
 	switch c := client.(type) {
 	case *redis.Client:
 		if c == nil {
-			return nil, engine.Invalidf("go-redis: there is no client")
+			return nil, nil, errNone
 		}
-		return c, check(c.Options())
-	case nil:
-		return nil, engine.Invalidf("go-redis: there is no client")
+		return c, nil, check(c.Options())
 	case *redis.ClusterClient:
-		return nil, engine.Invalidf("go-redis: this is a cluster client: it sends each key to whichever server has its slot now, and a node is one server that remembers what it promised. Give a *redis.Client of an independent primary (docs/valkey.md, “Cluster mode”)")
+		if c == nil {
+			return nil, nil, errNone
+		}
+		return nil, c, checkCluster(c)
+	case nil:
+		return nil, nil, errNone
 	case *redis.Ring:
-		return nil, engine.Invalidf("go-redis: this is a ring: it sends each key to one of several servers, and to another one when that fails. Give each server's own *redis.Client, one node each")
+		return nil, nil, engine.Invalidf("go-redis: this is a ring: it sends each key to one of several servers, and to another one when that fails. Give each server's own *redis.Client, one node each")
 	}
-	return nil, engine.Invalidf("go-redis: the options of a %T cannot be known: give the *redis.Client", client)
+	return nil, nil, engine.Invalidf("go-redis: the options of a %T cannot be known: give the *redis.Client", client)
 }
+
+var errNone = engine.Invalidf("go-redis: there is no client")
 
 // check returns why a client with these options would break a promise, or nil. They are as
 // the client has completed them: -1 is 0 there, and -2 is -1.

@@ -52,9 +52,17 @@ func TestRefusedOptions(t *testing.T) {
 type mock struct{ redis.UniversalClient }
 
 func TestRefusedClients(t *testing.T) {
-	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"127.0.0.1:1"}, MaxRetries: -1,
-		ContextTimeoutEnabled: true})
-	defer cluster.Close()
+	cluster := func(change func(*redis.ClusterOptions)) *redis.ClusterClient {
+		opt := clusterOptions()
+		opt.Addrs = []string{"127.0.0.1:1"}
+		change(opt)
+		c := redis.NewClusterClient(opt)
+		t.Cleanup(func() { c.Close() })
+		return c
+	}
+	failover := redis.NewFailoverClusterClient(&redis.FailoverOptions{MasterName: "m", SentinelAddrs: []string{"127.0.0.1:1"},
+		MaxRetries: -1, ContextTimeoutEnabled: true})
+	defer failover.Close()
 	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": "127.0.0.1:1"}, MaxRetries: -1,
 		ContextTimeoutEnabled: true})
 	defer ring.Close()
@@ -66,7 +74,14 @@ func TestRefusedClients(t *testing.T) {
 		client redis.UniversalClient
 	}{
 		{"no client", nil}, {"no client", (*redis.Client)(nil)},
-		{"a cluster client", cluster}, {"a ring", ring}, {"mock", mock{}}, {"WithName", sentinels},
+		{"no client", (*redis.ClusterClient)(nil)}, {"ClusterSlots", failover},
+		{"Options.MaxRetries", cluster(func(o *redis.ClusterOptions) { o.MaxRetries = 3 })},
+		{"Options.ContextTimeoutEnabled", cluster(func(o *redis.ClusterOptions) { o.ContextTimeoutEnabled = false })},
+		{"Options.MaintNotificationsConfig", cluster(func(o *redis.ClusterOptions) { o.MaintNotificationsConfig = nil })},
+		{"ReadOnly", cluster(func(o *redis.ClusterOptions) { o.RouteRandomly = true })},
+		{"is empty", cluster(func(o *redis.ClusterOptions) { o.Addrs = nil })},
+		{"host:port", cluster(func(o *redis.ClusterOptions) { o.Addrs = []string{"a"} })},
+		{"a ring", ring}, {"mock", mock{}}, {"WithName", sentinels},
 	} {
 		if _, err := goredisnode.New(c.client); !errors.Is(err, node.ErrInvalid) || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%T: %v; want it to say %q", c.client, err, c.says)
@@ -92,6 +107,28 @@ func TestNames(t *testing.T) {
 		if n.String() != c.name || n.Member() != c.member {
 			t.Errorf("%s, %s; want %s, %s", n, n.Member(), c.name, c.member)
 		}
+	}
+	opt := clusterOptions()
+	opt.Addrs = []string{"b:7000", "a:7001"}
+	cluster := redis.NewClusterClient(opt)
+	defer cluster.Close()
+	for _, c := range []struct {
+		with         []goredisnode.Option
+		name, member string
+	}{
+		{nil, "redis-cluster://a:7001,b:7000/fenlock", "a:7001,b:7000/fenlock"},
+		{[]goredisnode.Option{goredisnode.WithTag("jobs")}, "redis-cluster://a:7001,b:7000/jobs", "a:7001,b:7000/jobs"},
+		{[]goredisnode.Option{goredisnode.WithName("c")}, "redis-cluster://a:7001,b:7000/fenlock", "c"},
+	} {
+		if n := open(t, cluster, c.with...); n.String() != c.name || n.Member() != c.member {
+			t.Errorf("%s, %s; want %s, %s", n, n.Member(), c.name, c.member)
+		}
+	}
+	if _, err := goredisnode.New(cluster, goredisnode.WithTag("a}b")); !errors.Is(err, node.ErrInvalid) {
+		t.Errorf("a tag that is none: %v", err)
+	}
+	if _, err := goredisnode.New(clientOf(t, "127.0.0.1:7000"), goredisnode.WithTag("a")); !errors.Is(err, node.ErrInvalid) {
+		t.Errorf("a tag of a server: %v", err)
 	}
 	for _, name := range []string{"", "a b", "*"} {
 		if _, err := goredisnode.New(clientOf(t, "127.0.0.1:7000"), goredisnode.WithName(name)); !errors.Is(err,

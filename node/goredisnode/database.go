@@ -25,6 +25,9 @@ type database struct {
 	number string
 }
 
+// away reports whether connections may be in another database.
+func (d *database) away() bool { return d != nil && d.moved.Load() }
+
 // databases are those of the clients that nodes were made of. A client has one hook,
 // however many nodes: hooks cannot be removed.
 var databases struct {

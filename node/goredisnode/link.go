@@ -17,8 +17,11 @@ const patience = 2 * time.Second
 // link carries commands by the client's pipelines, of which each uses one connection of its
 // pool, whichever is free.
 type link struct {
-	client   *redis.Client
-	database *database
+	// lead returns the server's client, and what ends when the link leads to another server.
+	lead func(ctx context.Context) (*redis.Client, context.Context, error)
+	// explain puts an error of the client in words for people.
+	explain  func(error) error
+	database *database // nil: of a cluster, which has one
 	*engine.Lifetime
 	// losses counts what failed for another reason than the server's word: what was known
 	// of the server is to be looked at again then.
@@ -28,7 +31,14 @@ type link struct {
 var _ resp.Link = (*link)(nil)
 
 func newLink(client *redis.Client) *link {
-	return &link{client: client, database: databaseOf(client), Lifetime: engine.NewLifetime()}
+	return &link{lead: only(client), explain: errorOf, database: databaseOf(client), Lifetime: engine.NewLifetime()}
+}
+
+// only leads to one client.
+func only(client *redis.Client) func(context.Context) (*redis.Client, context.Context, error) {
+	return func(context.Context) (*redis.Client, context.Context, error) {
+		return client, context.Background(), nil
+	}
 }
 
 // Dial implements resp.Link.
@@ -44,7 +54,13 @@ func (l *link) Renew(uint64) {}
 func (l *link) Pooled() bool { return true }
 
 // Remote implements resp.Link. It is the host as the client has it, an address or a name.
-func (l *link) Remote() string { return remote(l.client.Options()) }
+func (l *link) Remote() string {
+	client, _, err := l.lead(l.Life())
+	if err != nil {
+		return ""
+	}
+	return remote(client.Options())
+}
 
 // Identify implements resp.Link.
 func (l *link) Identify(ctx context.Context, and resp.Command,
@@ -148,8 +164,13 @@ func (l *link) exec(ctx context.Context, all []sent) (replies []resp.Reply) {
 			replies = failed(len(all), broken("%v", r))
 		}
 	}()
-	pipeline := l.client.Pipeline()
-	moved := l.database.moved.Load()
+	client, _, err := l.lead(ctx)
+	if err != nil {
+		l.losses.Add(1)
+		return failed(len(all), l.explain(err))
+	}
+	pipeline := client.Pipeline()
+	moved := l.database.away()
 	if moved { // what it is answered does not matter: who may not, has not
 		back := &reader{batch: &batch{}}
 		pipeline.Process(ctx, redis.NewRawWriteToCmd(ctx, back, words(resp.Command{"SELECT", l.database.number})...))
@@ -158,7 +179,7 @@ func (l *link) exec(ctx context.Context, all []sent) (replies []resp.Reply) {
 		pipeline.Process(ctx, all[i].command)
 	}
 	_, whole := pipeline.Exec(context.WithValue(ctx, own{}, true))
-	if !moved && l.database.moved.Load() {
+	if !moved && l.database.away() {
 		l.losses.Add(1)
 		return failed(len(all), errMoved)
 	}
@@ -173,7 +194,7 @@ func (l *link) exec(ctx context.Context, all []sent) (replies []resp.Reply) {
 			if err == nil {
 				err = errors.New("the client has no reply to a command")
 			}
-			reply = resp.Failure(errorOf(err))
+			reply = resp.Failure(l.explain(err))
 		}
 		lost = lost || !reply.Said()
 		replies = append(replies, reply)

@@ -3,12 +3,13 @@ package goredisnode
 import (
 	"cmp"
 
+	"github.com/fenlock/fenlock/node/engine"
 	"github.com/fenlock/fenlock/node/respnode"
 	"github.com/fenlock/fenlock/node/respnode/resp"
 	"github.com/redis/go-redis/v9"
 )
 
-// Node is one Valkey or Redis primary, which a client of go-redis leads to. It implements
+// Node is one Valkey or Redis primary, or a cluster, which a client of go-redis leads to. It implements
 // node.Node, node.Queuer, node.Sharer, node.Rejoiner, node.Admin, node.Examiner, node.Ordered and
 // node.Finisher, and is safe for concurrent use. Close does not close the client.
 type Node struct{ *common }
@@ -21,6 +22,7 @@ type Option func(*options)
 
 type options struct {
 	prefix  string
+	tag     string
 	name    *string
 	witness int
 }
@@ -35,20 +37,29 @@ func WithPrefix(prefix string) Option { return func(o *options) { o.prefix = pre
 // and needs a name.
 func WithName(name string) Option { return func(o *options) { o.name = &name } }
 
+// WithTag sets the hash tag of all keys of a cluster, instead of "fenlock": it is the path of a
+// URL in package valkeynode. All clients of a group must agree. It may have at most 64 letters,
+// digits, dots, hyphens and underscores. For a *redis.Client it is refused.
+func WithTag(tag string) Option { return func(o *options) { o.tag = tag } }
+
 // WithWitness sets how many replicas must have what the server promises before it counts, whichever
 // they are. 0, the default, means all that the server has; a negative number means none. It is
 // valkeynode's parameter witness.
 func WithWitness(replicas int) Option { return func(o *options) { o.witness = replicas } }
 
-// New returns the node that a client leads to. The client has to be a *redis.Client with
+// New returns the node that a client leads to. The client has to be a *redis.Client or a
+// *redis.ClusterClient with
 //
 //	MaxRetries: -1                  a command must not be sent twice
 //	ContextTimeoutEnabled: true     deadlines count
 //	MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 //
 // and none of ReadTimeout: -2 and WriteTimeout: -2. Others are refused with an error that
-// says which option to change, and matches node.ErrInvalid; so are cluster clients and
-// rings. A hook that sends a command twice cannot be seen.
+// says which option to change, and matches node.ErrInvalid; so are rings, and cluster clients that
+// read from replicas. A hook that sends a command twice cannot be seen.
+//
+// A cluster is one node, whose keys are all in the slot of a hash tag (WithTag). The cluster client
+// is asked which member has that slot, and the commands go to that member's client.
 //
 // New sends nothing. The client is the caller's: it has to stay open until the node is closed, and
 // is not closed with it. It can be used for other things meanwhile. One that the program closes
@@ -58,22 +69,40 @@ func New(client redis.UniversalClient, with ...Option) (*Node, error) {
 	for _, set := range with {
 		set(&o)
 	}
-	own, err := accepted(client)
+	own, whole, err := accepted(client)
 	if err != nil {
 		return nil, err
 	}
-	opt := own.Options()
-	name, member, err := nameOf(opt, o.name)
+	server := respnode.Server{Prefix: o.prefix, Witness: o.witness, Via: client, Cluster: whole != nil}
+	var opt *redis.Options
+	if whole != nil {
+		opt = memberOptions(whole.Options(), "")
+		if o.tag = cmp.Or(o.tag, defaultTag); !engine.IsTag(o.tag) {
+			return nil, engine.Invalidf("go-redis: WithTag: a hash tag has at most 64 letters, digits, dots, hyphens and underscores")
+		}
+		server.Prefix = "{" + o.tag + "}" + o.prefix
+		server.Name, server.Member, err = nameOfCluster(whole.Options(), o.tag, o.name)
+	} else {
+		opt = own.Options()
+		if o.tag != "" {
+			return nil, engine.Invalidf("go-redis: WithTag is for a cluster client")
+		}
+		server.Name, server.Member, err = nameOf(opt, o.name)
+	}
 	if err != nil {
 		return nil, err
+	}
+	var link resp.Link
+	if whole != nil {
+		link = newCluster(whole, server.Prefix)
+	} else {
+		link = newLink(own)
 	}
 	provided := opt.CredentialsProvider != nil || opt.CredentialsProviderContext != nil ||
 		opt.StreamingCredentialsProvider != nil
-	n, err := respnode.New(newLink(own), respnode.Server{
-		Name: name, Member: member, Prefix: o.prefix, Witness: o.witness, Via: own, Secrets: resp.NewSecrets(opt.Password),
-		User: cmp.Or(opt.Username, "default"), AnyUser: provided, Password: opt.Password != "" || provided,
-		TLS: opt.TLSConfig != nil,
-	})
+	server.Secrets, server.User, server.AnyUser = resp.NewSecrets(opt.Password), cmp.Or(opt.Username, "default"), provided
+	server.Password, server.TLS = opt.Password != "" || provided, opt.TLSConfig != nil
+	n, err := respnode.New(link, server)
 	if err != nil {
 		return nil, err
 	}

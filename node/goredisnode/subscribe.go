@@ -27,7 +27,12 @@ func (l *link) Subscribe(ctx context.Context, channel string, confirmed func(), 
 			err = fmt.Errorf("the server broke the protocol, so the subscription was closed: %v", r)
 		}
 	}()
-	subscription := l.client.Subscribe(ctx)
+	client, left, err := l.lead(ctx)
+	if err != nil {
+		return l.explain(err)
+	}
+	defer context.AfterFunc(left, func() { cancel(context.Cause(left)) })()
+	subscription := client.Subscribe(ctx)
 	defer subscription.Close()
 	// The client notices neither that a context is cancelled nor that a server hangs.
 	defer context.AfterFunc(ctx, func() { subscription.Close() })()

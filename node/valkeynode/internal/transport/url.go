@@ -112,11 +112,6 @@ func ParseURL(raw string) (*Server, error) {
 	return s, nil
 }
 
-// isTag reports whether a text can be a hash tag. It is a part of keys, of names and of patterns.
-func isTag(text string) bool {
-	return len(text) <= 64 && strings.Trim(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_") == ""
-}
-
 // call sets what people call the node, and what its group does: name, or "" for its address.
 // Whether it is reached with TLS, and by which of the schemes, makes no other server.
 func (s *Server) call(scheme, name string) {
@@ -188,7 +183,7 @@ func (s *Server) join(u *engine.URL, tag string) error {
 		return u.Invalidf("a cluster has one database; the path is the hash tag of all keys, such as /%s", DefaultTag)
 	}
 	s.Tag = cmp.Or(tag, DefaultTag)
-	if !isTag(s.Tag) {
+	if !engine.IsTag(s.Tag) {
 		return u.Invalidf("the path is the hash tag of all keys, such as /%s: at most 64 letters, digits, dots, hyphens and underscores",
 			DefaultTag)
 	}
