@@ -109,6 +109,15 @@ func (c *slotted) assign(to *testserver.Server) {
 }
 
 func TestConformanceOfACluster(t *testing.T) {
+	conformanceOfACluster(t, func(n *valkeynode.Node) node.Node { return n })
+}
+
+// Batches have their own words for what was not executed, and so for MOVED.
+func TestConformanceOfBatchesInACluster(t *testing.T) {
+	conformanceOfACluster(t, func(n *valkeynode.Node) node.Node { return together{n} })
+}
+
+func conformanceOfACluster(t *testing.T, of func(*valkeynode.Node) node.Node) {
 	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
 		c := slottedCluster(t, kind, false, time.Hour)
 		opened := 0
@@ -120,7 +129,7 @@ func TestConformanceOfACluster(t *testing.T) {
 			}
 			c.owner().MarkAdmitted("{fenlock}"+prefix, time.Hour)
 			opener := func(url string) node.Node {
-				return joined(t, url, time.Hour, valkeynode.WithPrefix(prefix))
+				return of(joined(t, url, time.Hour, valkeynode.WithPrefix(prefix)))
 			}
 			return nodetest.Harness{Node: opener(c.url()), Other: opener(clusterURL(c.other(c.owner()))), Wait: time.Sleep}
 		})
