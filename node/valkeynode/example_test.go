@@ -8,6 +8,7 @@ import (
 
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/groups"
 	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/valkeynode"
 	"github.com/valkey-io/valkey-go"
@@ -76,4 +77,22 @@ func pay(ctx context.Context, token fence.Token) error {
 
 func ExampleOpenGuard() {
 	_ = pay
+}
+
+// Several slots of one cluster, for more locks than one member can do: each hash tag is a group of
+// one node.
+func ExampleOpenLocker_cluster() {
+	var config groups.Config
+	for _, tag := range []string{"locks-0", "locks-1", "locks-2"} { // of slots at different members
+		locker, err := valkeynode.OpenLocker("valkeys-cluster://cluster.example.com/" + tag)
+		if err != nil {
+			log.Fatal(err)
+		}
+		config.Groups = append(config.Groups, groups.Group{ID: tag, Locker: locker})
+	}
+	locks, err := groups.New(config)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer locks.Close()
 }

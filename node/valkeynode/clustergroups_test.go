@@ -1,0 +1,123 @@
+package valkeynode_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/groups"
+	"github.com/fenlock/fenlock/internal/testserver"
+)
+
+// tagsOf returns a hash tag for each primary of a cluster, whose slot it has. Each is admitted.
+func (c *slotted) tagsOf(maxTTL time.Duration) []string {
+	c.t.Helper()
+	for _, s := range c.all {
+		s.Do("ACL", "SETUSER", "default", "~*")
+	}
+	tags := make([]string, 3)
+	for i, found := 0, 0; found < len(tags); i++ {
+		tag := fmt.Sprint("jobs-", i)
+		owner := testserver.Owner("{"+tag+"}", c.all...)
+		for at, s := range c.all[:3] {
+			if s == owner && tags[at] == "" {
+				tags[at], found = tag, found+1
+				s.MarkAdmitted("{"+tag+"}fenlock:", maxTTL)
+			}
+		}
+	}
+	return tags
+}
+
+// spread returns names spread over groups of one node each, all in one cluster.
+func (c *slotted) spread(tags, old []string) *groups.Groups {
+	c.t.Helper()
+	all := map[string]groups.Group{}
+	list := func(tags []string) (list []groups.Group) {
+		for _, tag := range tags {
+			if all[tag].Locker == nil {
+				all[tag] = groups.Group{ID: tag, Locker: client(c.t, managedMaxTTL,
+					func(c *fenlock.Config) { c.TTL = managedTTL }, c.url()+"/"+tag)}
+			}
+			list = append(list, all[tag])
+		}
+		return list
+	}
+	g, err := groups.New(groups.Config{Groups: list(tags), Old: list(old)})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(func() { g.Close() })
+	return g
+}
+
+// Several slots of one cluster are as many groups of one node, each at its own member. What befalls
+// a member stops the names of its group, and no other.
+func TestGroupsOfOneCluster(t *testing.T) {
+	each(t, func(t *testing.T, kind testserver.Kind) {
+		c := slottedCluster(t, kind, false, managedMaxTTL, "cluster-require-full-coverage no")
+		tags := c.tagsOf(managedMaxTTL)
+		one, two := c.spread(tags, nil), c.spread(tags, nil)
+		names := map[string]string{} // by the tag of their group
+		for i := 0; len(names) < len(tags); i++ {
+			name := fmt.Sprint("orders/", i)
+			group, _ := one.Of(name)
+			names[group.ID] = name
+		}
+		for at, tag := range tags {
+			lock, err := one.Acquire(bounded(t), names[tag])
+			if err != nil {
+				t.Fatalf("%s: %v", tag, err)
+			}
+			if said := c.all[at].Do("EXISTS", "{"+tag+"}fenlock:"+names[tag]); said != "1" {
+				t.Errorf("%s is not at the member that has the slot of %s: %s", names[tag], tag, said)
+			}
+			if _, err := two.TryAcquire(bounded(t), names[tag]); !errors.Is(err, fenlock.ErrHeld) {
+				t.Errorf("%s, while another process has it: %v", names[tag], err)
+			}
+			givesBack(t, lock)
+		}
+		c.all[0].Kill()
+		for _, tag := range tags[1:] {
+			lock, err := two.Acquire(bounded(t), names[tag])
+			if err != nil {
+				t.Fatalf("%s, while another member is down: %v", tag, err)
+			}
+			givesBack(t, lock)
+		}
+		if _, err := two.TryAcquire(bounded(t), names[tags[0]]); !errors.Is(err, fenlock.ErrNoQuorum) {
+			t.Errorf("at the member that is down: %v", err)
+		}
+	})
+}
+
+// A tag is added while processes lock. A name that moves is locked on both slots.
+func TestTagThatIsAdded(t *testing.T) {
+	each(t, func(t *testing.T, kind testserver.Kind) {
+		c := slottedCluster(t, kind, false, managedMaxTTL)
+		tags := c.tagsOf(managedMaxTTL)
+		before, during, after := c.spread(tags[:2], nil), c.spread(tags, tags[:2]), c.spread(tags, nil)
+		name := ""
+		for i := 0; name == ""; i++ {
+			if group, _ := after.Of(fmt.Sprint("orders/", i)); group.ID == tags[2] {
+				name = fmt.Sprint("orders/", i)
+			}
+		}
+		excludes := func(one, other *groups.Groups) {
+			t.Helper()
+			var lock *fenlock.Lock
+			eventually(t, func() (err error) { lock, err = one.TryAcquire(context.Background(), name); return err })
+			if _, err := other.TryAcquire(bounded(t), name); !errors.Is(err, fenlock.ErrHeld) {
+				t.Errorf("while it is held by the other list: %v", err)
+			}
+			givesBack(t, lock)
+		}
+		excludes(before, during)
+		excludes(during, before)
+		excludes(during, after)
+		excludes(after, during)
+	})
+}
