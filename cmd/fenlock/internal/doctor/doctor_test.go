@@ -204,6 +204,7 @@ func TestExamine(t *testing.T) {
 			"overlap in a"},
 		{"members", node.Error, group(3).at(belongs("x", "y", "z"), 2), "c", group(3).at(belongs("a", "b", "c"), 2),
 			"no member in common"},
+		{"members", node.Error, group(1).at(belongs("x", "y"), 0), "a", group(1).at(belongs("x"), 0), "no member in common"},
 		{"max-ttl", node.Error, group(3).with(func(g *Group) { g.MaxTTL = time.Minute }), "a b c",
 			group(3).with(func(g *Group) { g.MaxTTL = 30 * second }), "--max-ttl is 1m0s"},
 		{"max-ttl-differs", node.Error, group(3).at(records(time.Minute), 1), "", group(3).at(records(0), 1),

@@ -1,10 +1,13 @@
 package doctor
 
 import (
+	"slices"
+	"strings"
+	"time"
+
 	"github.com/fenlock/fenlock/admin"
 	"github.com/fenlock/fenlock/node"
-	"slices"
-	"time"
+	"github.com/fenlock/fenlock/node/admit"
 )
 
 // Group is what is known of a quorum group.
@@ -48,8 +51,10 @@ func (g Group) own() (members []string) {
 	return members
 }
 
-// otherMembers reports whether a node has recorded other members than this client names.
+// otherMembers reports whether a node has recorded other members than this client names, so that it
+// refuses the client. A group of one may be named by any address.
 func (g Group) otherMembers(info admin.NodeInfo) bool {
 	own := g.own()
-	return own != nil && len(info.Examination.Members) > 0 && !slices.Equal(own, info.Examination.Members)
+	recorded := admit.Terms{Members: strings.Join(info.Examination.Members, " ")}
+	return own != nil && recorded.Check(admit.Terms{Members: strings.Join(own, " ")}) != nil
 }

@@ -50,8 +50,7 @@ func (g Group) quorum(all []Standing, of report) {
 		}
 		of(f, where...)
 	case usable < need && n == 1:
-		of(node.Found("quorum", node.Error, "%s: no lock can be taken or extended. Waiting alone does not help.", count).
-			Do("See below."), where...)
+		of(node.Found("quorum", node.Error, "%s: no lock can be taken or extended.", count).Do("See below."), where...)
 	case usable < need:
 		of(node.Found("quorum", node.Error, "%s: no lock can be taken or extended. Waiting alone does not help.", count).
 			Do("Mend the nodes below, those that need least first, until %d vote.", need))

@@ -106,6 +106,8 @@ func FactsOf(f command.Facts) admit.Facts {
 // cause says why a server is out.
 func cause(f command.Facts) node.Cause {
 	switch {
+	case f.Clustered() && f.Marked == "" && f.Terms == admit.Terms{}:
+		return node.Unused // or an empty heir
 	case f.Promoted:
 		return node.Replaced
 	case untouched(f):

@@ -7,6 +7,7 @@ import (
 	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/admit"
 	"github.com/fenlock/fenlock/node/respnode/internal/command"
+	"github.com/fenlock/fenlock/node/respnode/internal/replytest"
 	"github.com/fenlock/fenlock/node/respnode/resp"
 )
 
@@ -75,6 +76,26 @@ func TestFactsOf(t *testing.T) {
 		if v.Do != c.want || v.Absence.Wait != c.left || v.Absence.Cause != c.cause {
 			t.Errorf("%s: %+v; want %v, %v, %v", c.name, v, c.want, c.left, c.cause)
 		}
+	}
+}
+
+// A member of a cluster with nothing recorded is not called a promoted one, whatever it was: the
+// tag is new, or another member had the slot.
+func TestCauseOfAMember(t *testing.T) {
+	keys := new(command.Keys).InCluster()
+	of := func(recorded admit.Terms) node.Cause {
+		f, err := keys.ParseInfo(replytest.Info("server_mode", "cluster", "cluster_enabled", "1", "second_repl_offset", "7"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Terms = recorded
+		return FactsOf(f).Cause
+	}
+	if got := of(admit.Terms{}); got != node.Unused {
+		t.Errorf("with nothing recorded: %v", got)
+	}
+	if got := of(admit.Terms{MaxTTL: time.Minute}); got != node.Replaced {
+		t.Errorf("with what another member has recorded: %v", got)
 	}
 }
 

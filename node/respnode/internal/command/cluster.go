@@ -62,7 +62,7 @@ const idOfMember = 40
 // redirections are how a member of a cluster says that the slot is not its own, or that not all of
 // the keys are there. It has executed nothing then. What they mean is for people.
 var redirections = []struct{ word, means string }{
-	{"MOVED ", "another member of the cluster has the slot of the locks now"},
+	{"MOVED ", "another member of the cluster has the slot of the locks, and does not answer or has not taken it over yet"},
 	{"ASK ", "the slot of the locks is being moved to another member of the cluster: until that is over, and the new member is admitted, no lock can be taken"},
 	{"TRYAGAIN ", "the slot of the locks is being moved to another member of the cluster: until that is over, and the new member is admitted, no lock can be taken"},
 	{"CLUSTERDOWN ", "the cluster does not serve the slot of the locks: no member has it, or too many members are down (CLUSTER INFO)"},

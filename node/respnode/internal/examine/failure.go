@@ -10,9 +10,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/fenlock/fenlock/node/respnode/resp"
-
 	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/respnode/internal/command"
+	"github.com/fenlock/fenlock/node/respnode/resp"
 )
 
 // Silence is the error of a server that did not answer in time.
@@ -72,6 +72,9 @@ func Failure(err, fit error) node.Finding {
 			}
 		}
 	}
+	if severity == node.Warning && redirected(err) { // else the URL is not that of a cluster
+		return found("cluster", sentence, "Wait some seconds: there may be an election. If that does not help, look at CLUSTER NODES of a member: one that is up must have the slot, and no slot may be on its way to another member.")
+	}
 	var silence Silence
 	var name *net.DNSError
 	switch {
@@ -99,6 +102,9 @@ func Failure(err, fit error) node.Finding {
 	}
 	return found("fails", sentence, "Look at the server's log.")
 }
+
+// redirected reports whether a member of a cluster says that it does not serve the slot.
+func redirected(err error) bool { return new(command.Keys).InCluster().Redirected(err) }
 
 // upper makes a sentence of an error.
 func upper(text string) string {

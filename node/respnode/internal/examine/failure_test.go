@@ -78,3 +78,17 @@ func TestSilence(t *testing.T) {
 		}
 	}
 }
+
+// What a member says of its slot may pass, if the URL is that of a cluster.
+func TestSlotThatIsNotServed(t *testing.T) {
+	for _, text := range []string{"MOVED 1 10.0.0.1:6379", "ASK 1 10.0.0.1:6379", "TRYAGAIN", "CLUSTERDOWN"} {
+		err := error(resp.Error(text))
+		f := Failure(err, command.Errors{Name: "n", Cluster: true}.Describe(err))
+		if f.Check != "cluster" || f.Severity != node.Warning || !strings.Contains(f.Advice, "CLUSTER NODES") {
+			t.Errorf("%s: %+v", text, f)
+		}
+		if f = Failure(err, command.Errors{Name: "n"}.Describe(err)); f.Check != "misconfigured" {
+			t.Errorf("%s, of a server: %+v", text, f)
+		}
+	}
+}

@@ -107,6 +107,9 @@ func (s Server) disk() (found []node.Finding) {
 // crash says what is lost when the server ends.
 func (s Server) crash() (found []node.Finding) {
 	if s.InCluster {
+		if s.Info["cluster_enabled"] != "1" {
+			return nil // it is refused
+		}
 		return append(found, node.Found("slot", node.Note,
 			"The node is a slot of a cluster. When another member gets it, or the member that has it is restarted, the node stays out for MaxTTL; that is safe, and the locks that are held are lost."))
 	}
