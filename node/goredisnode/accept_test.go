@@ -60,8 +60,8 @@ func TestRefusedClients(t *testing.T) {
 		t.Cleanup(func() { c.Close() })
 		return c
 	}
-	failover := redis.NewFailoverClusterClient(&redis.FailoverOptions{MasterName: "m", SentinelAddrs: []string{"127.0.0.1:1"},
-		MaxRetries: -1, ContextTimeoutEnabled: true})
+	failover := redis.NewFailoverClusterClient(&redis.FailoverOptions{MasterName: "m",
+		SentinelAddrs: []string{"127.0.0.1:1"}, MaxRetries: -1, ContextTimeoutEnabled: true})
 	defer failover.Close()
 	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": "127.0.0.1:1"}, MaxRetries: -1,
 		ContextTimeoutEnabled: true})
@@ -127,7 +127,8 @@ func TestNames(t *testing.T) {
 	if _, err := goredisnode.New(cluster, goredisnode.WithTag("a}b")); !errors.Is(err, node.ErrInvalid) {
 		t.Errorf("a tag that is none: %v", err)
 	}
-	if _, err := goredisnode.New(clientOf(t, "127.0.0.1:7000"), goredisnode.WithTag("a")); !errors.Is(err, node.ErrInvalid) {
+	single := clientOf(t, "127.0.0.1:7000")
+	if _, err := goredisnode.New(single, goredisnode.WithTag("a")); !errors.Is(err, node.ErrInvalid) {
 		t.Errorf("a tag of a server: %v", err)
 	}
 	for _, name := range []string{"", "a b", "*"} {

@@ -186,10 +186,12 @@ func memberOptions(opt *redis.ClusterOptions, address string) *redis.Options {
 	return &redis.Options{
 		Addr: address, ClientName: opt.ClientName, Dialer: opt.Dialer, OnConnect: opt.OnConnect, Protocol: opt.Protocol,
 		Username: opt.Username, Password: opt.Password, CredentialsProvider: opt.CredentialsProvider,
-		CredentialsProviderContext: opt.CredentialsProviderContext, StreamingCredentialsProvider: opt.StreamingCredentialsProvider,
-		MaxRetries: opt.MaxRetries, DialTimeout: opt.DialTimeout, DialerRetries: opt.DialerRetries, ReadTimeout: opt.ReadTimeout,
-		WriteTimeout: opt.WriteTimeout, ContextTimeoutEnabled: opt.ContextTimeoutEnabled, TLSConfig: opt.TLSConfig,
-		PoolSize: 1, DisableIdentity: opt.DisableIdentity, MaintNotificationsConfig: opt.MaintNotificationsConfig,
+		CredentialsProviderContext:   opt.CredentialsProviderContext,
+		StreamingCredentialsProvider: opt.StreamingCredentialsProvider,
+		MaxRetries:                   opt.MaxRetries, DialTimeout: opt.DialTimeout, DialerRetries: opt.DialerRetries,
+		ReadTimeout: opt.ReadTimeout, WriteTimeout: opt.WriteTimeout, ContextTimeoutEnabled: opt.ContextTimeoutEnabled,
+		TLSConfig: opt.TLSConfig,
+		PoolSize:  1, DisableIdentity: opt.DisableIdentity, MaintNotificationsConfig: opt.MaintNotificationsConfig,
 	}
 }
 

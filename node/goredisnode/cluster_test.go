@@ -50,7 +50,8 @@ func (c *slotted) allow(prefix string) {
 		c.t.Fatal(err)
 	}
 	for _, s := range c.all {
-		s.Do(append([]string{"ACL", "SETUSER", "default", "resetkeys", "resetchannels", "-@all", "+cluster|slots"}, rules...)...)
+		user := []string{"ACL", "SETUSER", "default", "resetkeys", "resetchannels", "-@all", "+cluster|slots"}
+		s.Do(append(user, rules...)...)
 	}
 }
 
@@ -195,7 +196,8 @@ func (c *slotted) reshard(from, to *testserver.Server) {
 		if len(keys) == 0 {
 			break
 		}
-		from.Do(append([]string{"MIGRATE", host, port, "", "0", "5000", "AUTH2", testserver.Operator, "any", "KEYS"}, keys...)...)
+		move := []string{"MIGRATE", host, port, "", "0", "5000", "AUTH2", testserver.Operator, "any", "KEYS"}
+		from.Do(append(move, keys...)...)
 	}
 	for _, s := range []*testserver.Server{to, from} {
 		if said := s.Do("CLUSTER", "SETSLOT", slot, "NODE", to.Do("CLUSTER", "MYID")); said != "OK" {

@@ -9,9 +9,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Node is one Valkey or Redis primary, or a cluster, which a client of go-redis leads to. It implements
-// node.Node, node.Queuer, node.Sharer, node.Rejoiner, node.Admin, node.Examiner, node.Ordered and
-// node.Finisher, and is safe for concurrent use. Close does not close the client.
+// Node is one Valkey or Redis primary, or a cluster, to which a client of go-redis leads. It
+// implements node.Node, node.Queuer, node.Sharer, node.Rejoiner, node.Admin, node.Examiner,
+// node.Ordered and node.Finisher, and is safe for concurrent use. Close does not close the client.
 type Node struct{ *common }
 
 // common is the engine over any client library: what a Node can do is there.

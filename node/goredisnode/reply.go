@@ -19,7 +19,8 @@ const (
 )
 
 // long are the commands whose replies may be long.
-var long = map[string]bool{"INFO": true, "HGETALL": true, "EXEC": true, "SCAN": true, "CONFIG": true, "ACL": true, "CLUSTER": true}
+var long = map[string]bool{"INFO": true, "HGETALL": true, "EXEC": true, "SCAN": true, "CONFIG": true, "ACL": true,
+	"CLUSTER": true}
 
 // reader makes a Reply of what a server sends. The client's own readers believe the lengths that a
 // server gives; this one is told of each before anything is made of it. The client writes a reply

@@ -14,9 +14,9 @@ import (
 	"github.com/fenlock/fenlock/node"
 )
 
-// mover is a member of a cluster of two, of which the first has the slot and its registers until it
-// has moved to the second with all keys. The second is not admitted: its registers have the mark of
-// the first. Its scripts compare the mark as real ones do.
+// mover is a member of a cluster of two. The first has the slot, until that moves to the second
+// with all keys. The second is not admitted: its registers have the mark of the first. Its scripts
+// compare the mark as real ones do.
 type mover struct {
 	net.Listener
 	other   *mover
@@ -120,8 +120,8 @@ func batch(t *testing.T, n *Node, requests ...node.Request) (answers []told) {
 	t.Helper()
 	sent := len(requests)
 	for range 3 {
-		requests = append(requests, node.Request{Op: node.Confirm, Name: "another", Holder: "00000000000000000000000000000009:x",
-			Token: 1})
+		requests = append(requests, node.Request{Op: node.Confirm, Name: "another",
+			Holder: "00000000000000000000000000000009:x", Token: 1})
 	}
 	var calls []node.Call
 	for range requests {
@@ -141,8 +141,8 @@ func batch(t *testing.T, n *Node, requests ...node.Request) (answers []told) {
 	return answers[:sent]
 }
 
-// What a member answers with MOVED was not executed, and the answer of the member that has the slot
-// now counts only after a look at that member.
+// What a member answers with MOVED was not executed. The answer of the member that has the slot now
+// counts only after a look at that member.
 func TestAnswersAfterMoved(t *testing.T) {
 	acquire := func(name string) node.Request {
 		return node.Request{Op: node.Acquire, Name: name, Holder: "00000000000000000000000000000001:x", TTL: time.Second,

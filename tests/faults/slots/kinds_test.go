@@ -78,8 +78,8 @@ func (s *scene) others(than *testserver.Server) (all []*testserver.Server) {
 }
 
 // forget has a member forget the cluster, softly or with its ID. If it has the slot, its keys are
-// deleted before: a server asks for that. Then the other one of the pair takes over. In the end it
-// is the replica of the other.
+// deleted before: a server asks for that. Then the other member takes over. In the end the member
+// is its replica.
 func (s *scene) forget(member, other *testserver.Server) {
 	s.t.Helper()
 	how, id := [...]string{"SOFT", "HARD"}[s.rng.IntN(2)], member.Do("CLUSTER", "MYID")

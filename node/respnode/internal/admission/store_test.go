@@ -79,8 +79,8 @@ func TestFactsOf(t *testing.T) {
 	}
 }
 
-// A member of a cluster with nothing recorded is not called a promoted one, whatever it was: the
-// tag is new, or another member had the slot.
+// A member of a cluster with nothing recorded is not called promoted, whatever it was. The tag is
+// new, or another member had the slot.
 func TestCauseOfAMember(t *testing.T) {
 	keys := new(command.Keys).InCluster()
 	of := func(recorded admit.Terms) node.Cause {
