@@ -37,7 +37,8 @@ func TestEveryInterleaving(t *testing.T) {
 		{"a mark that is wanted", model{proposals: []uint8{1}, rounds: 2, wants: []uint8{2}, inTurn: true, reserves: true},
 			11_300_000},
 	}
-	silences := exploration{"nodes are silent, and answer later", model{proposals: []uint8{1, 2}, silences: true}, 1_350_000}
+	silences := exploration{"nodes are silent, and answer later", model{proposals: []uint8{1, 2}, silences: true},
+		1_350_000}
 	if !campaign {
 		t.Log("REDUCED: no loss of memory, one extension each, one proposal")
 		searches[0].model.proposals, searches[0].model.bumps, searches[0].atLeast = []uint8{1}, 0, 170_000

@@ -202,8 +202,8 @@ func (p *Pace) Timeout(ttl time.Duration) time.Duration {
 
 // Patience returns for how long an acquire may be answered late, if its caller waits. That is
 // longest if the nodes are known to be behind, and shortest if the attempt before was not answered.
-// They may be down then: what they were asked is lost, and they are to be asked again soon. They may
-// be both, so that it is no longer than the longest pause, however long the lock's TTL is.
+// They may be down then: what they were asked is lost, and they are to be asked again soon. They
+// may be both, so that it is no longer than the longest pause, however long the lock's TTL is.
 func (p *Pace) Patience(ttl time.Duration) time.Duration {
 	patience := patientHalves * p.NodeTimeout / 2
 	switch {

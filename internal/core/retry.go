@@ -188,9 +188,10 @@ const MeetAttempts = 6
 // MeetDelay returns how long to wait before the next of them. It is a random time of one to three
 // times what a quorum took to answer the last attempt, twice as long after each one. So clients
 // that met come one after the other, however far the nodes are. A node that hangs does not count.
-// Random is uniform in [0, 1).
+// It is no longer than Backstop, give or take a half: the caller does not wait. Random is uniform
+// in [0, 1).
 func MeetDelay(attempts int, took time.Duration, random float64) time.Duration {
-	return time.Duration((0.5 + random) * float64(max(took, time.Millisecond)<<attempts))
+	return time.Duration((0.5 + random) * float64(min(max(took, time.Millisecond)<<attempts, Backstop)))
 }
 
 // Due returns when to try again. It means something between Refused and Begin.

@@ -321,3 +321,17 @@ func TestPollDelay(t *testing.T) {
 		}
 	}
 }
+
+// Each pause is longer than the one before, and none is longer than a waiter's.
+func TestMeetDelay(t *testing.T) {
+	for _, took := range []time.Duration{0, time.Millisecond, 100 * time.Millisecond, time.Second} {
+		last := time.Duration(0)
+		for attempts := 1; attempts < core.MeetAttempts; attempts++ {
+			least, most := core.MeetDelay(attempts, took, 0), core.MeetDelay(attempts, took, 0.999)
+			if least < last || least < min(took, core.Backstop/2) || most < 2*least || most > core.Backstop*3/2 {
+				t.Errorf("%v, attempt %d: %v to %v", took, attempts, least, most)
+			}
+			last = least
+		}
+	}
+}
