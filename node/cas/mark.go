@@ -34,7 +34,7 @@ func parseMark(v Value) (m mark, err error) {
 	if v.Version == 0 {
 		return m, nil
 	}
-	text, err := headed(v.Data, markHead)
+	text, err := headed(v.Data, markHead, format)
 	if err == nil {
 		if err = json.Unmarshal(text, &m); err != nil {
 			err = fmt.Errorf("%w: %w: the mark of admission cannot be read: %w", node.ErrMisconfigured, ErrDamaged, err)

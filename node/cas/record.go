@@ -70,7 +70,7 @@ func (r Record) Bytes() []byte {
 // ParseRecord reads what Bytes has written. The error says whether something else has written it,
 // or another version of fenlock, and matches node.ErrMisconfigured. It keeps b.
 func ParseRecord(b []byte) (Record, error) {
-	text, err := headed(b, head)
+	text, err := headed(b, head, format)
 	if err != nil {
 		return Record{}, err
 	}
@@ -86,7 +86,7 @@ func ParseRecord(b []byte) (Record, error) {
 }
 
 // headed returns what follows the first line, which has to be the head and the format's number.
-func headed(b []byte, head string) ([]byte, error) {
+func headed(b []byte, head string, format int) ([]byte, error) {
 	line, _, ended := bytes.Cut(b[:min(len(b), 64)], []byte("\n"))
 	number, ours := bytes.CutPrefix(line, []byte(head))
 	switch {
@@ -277,7 +277,15 @@ func (d *decoder) token() fence.Token { return fence.Token(d.number(uint64(fence
 
 func (d *decoder) failed(what string) error {
 	if d.bad {
-		return fmt.Errorf("%w: %w: its %s cannot be read", node.ErrMisconfigured, ErrDamaged, what)
+		return orDamaged(nil, what)
 	}
 	return nil
+}
+
+// orDamaged returns an error, or that of something that cannot be read.
+func orDamaged(err error, what string) error {
+	if err == nil {
+		err = fmt.Errorf("%w: %w: its %s cannot be read", node.ErrMisconfigured, ErrDamaged, what)
+	}
+	return err
 }

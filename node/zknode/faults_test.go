@@ -276,8 +276,8 @@ func TestExtensionMovesTheLease(t *testing.T) {
 		t.Fatal(err)
 	}
 	l, err := other.look(t.Context(), "a")
-	if err != nil || !l.there || l.session != link.ID || l.ends-l.at != 2*time.Second {
-		t.Errorf("%+v, %v; want it in the session %x", l.written, err, link.ID)
+	if err != nil || !l.there || l.Session != idOf(link.ID) || l.Ends-l.znode.At != 2*time.Second {
+		t.Errorf("%+v, %v; want it in the session %x", l.Written, err, link.ID)
 	}
 	time.Sleep(300 * time.Millisecond)
 	n.settle()
@@ -308,10 +308,10 @@ func TestExtensionIsSeen(t *testing.T) {
 	for range 5 {
 		want(t, node.Granted)(n.Do(t.Context(), as(node.Extend, r)))
 		l, err := n.look(t.Context(), "a")
-		if err != nil || l.at <= last {
-			t.Fatalf("changed at %v, and before at %v (%v)", l.at, last, err)
+		if err != nil || l.At <= last {
+			t.Fatalf("changed at %v, and before at %v (%v)", l.At, last, err)
 		}
-		last = l.at
+		last = l.At
 	}
 }
 

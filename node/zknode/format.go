@@ -9,7 +9,6 @@ import (
 	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/admit"
 	"github.com/fenlock/fenlock/node/cas"
-	"github.com/fenlock/fenlock/node/rule"
 )
 
 // format is the number of what is on the servers. A program that finds another one does
@@ -36,113 +35,14 @@ func (p paths) client(c string) string    { return p.clients() + "/" + c }
 // idOf is what a session is called.
 func idOf(session int64) string { return strconv.FormatUint(uint64(session), 16) }
 
-// znode is what the znode of a stripe has, beside its record.
+// znode is the znode of a stripe, as it was read or written.
 type znode struct {
-	cas.Record
-	memory string        // under which the leases and queues count
-	at     time.Duration // the stripe's clock, when it was written
-	by     []writer      // of each part of a lease, in order
-
-	there   bool
+	cas.Timed
 	version int32
 }
 
-// part is what one holder has of a lease: the lease, unless several share it.
-type part struct {
-	name   string
-	holder node.Holder
-}
-
-// writer is who has written a part, and when: each extension makes it another one. So a client that
-// watches it sees each, whatever it does to the end.
-type writer struct {
-	session int64
-	at      time.Duration // the stripe's clock: no two writes of a stripe have the same
-}
-
-// written is a part with its end, by the stripe's clock.
-type written struct {
-	part
-	writer
-	ends time.Duration
-}
-
-// parts lists the parts of all leases.
-func (z znode) parts() (all []written, err error) {
-	err = z.Record.Each(func(name string, l rule.Lease) rule.Lease {
-		return l.Each(func(h node.Holder, ends time.Duration) bool {
-			w := written{part: part{name, h}, ends: ends}
-			if len(all) < len(z.by) {
-				w.writer = z.by[len(all)]
-			}
-			all = append(all, w)
-			return true
-		})
-	})
-	return all, err
-}
-
-// write sets who has written the parts of a znode that a session writes over another one. It
-// returns those that have changed.
-func (z *znode) write(over znode, session int64) (changed []written, err error) {
-	was, err := over.parts()
-	if err != nil {
-		return nil, err
-	}
-	before := make(map[part]written)
-	for _, w := range was {
-		before[w.part] = w
-	}
-	all, err := z.parts()
-	for _, w := range all {
-		old, is := before[w.part]
-		if w.writer = old.writer; !is || old.ends != w.ends || w.part == (part{z.Touched, z.TouchedBy}) {
-			w.writer = writer{session, z.at}
-			changed = append(changed, w)
-		}
-		z.by = append(z.by, w.writer)
-	}
-	return changed, err
-}
-
-func (z znode) text() []byte {
-	b := fmt.Appendf(nil, "fenlock stripe %d\nmemory %s\nat %d\nparts %d\n", format, strconv.Quote(z.memory),
-		z.at.Microseconds(), len(z.by))
-	for _, w := range z.by {
-		b = fmt.Appendf(b, "by %s %d\n", idOf(w.session), w.at.Microseconds())
-	}
-	return append(b, z.Record.Bytes()...)
-}
-
-func parseStripe(text []byte) (z znode, err error) {
-	r := lines{rest: string(text)}
-	r.header("stripe")
-	z.memory, z.at = r.quoted("memory"), r.micros("at")
-	for n := r.number("parts", 1<<20); n > 0 && !r.bad; n-- {
-		id, at, _ := strings.Cut(r.field("by"), " ")
-		session, bad := strconv.ParseUint(id, 16, 64)
-		micros, worse := strconv.ParseUint(at, 10, 64)
-		r.bad = r.bad || bad != nil || worse != nil || micros > maxMicros
-		z.by = append(z.by, writer{int64(session), time.Duration(micros) * time.Microsecond})
-	}
-	if err := r.err("a stripe"); err != nil {
-		return z, err
-	}
-	if z.Record, err = cas.ParseRecord([]byte(r.rest)); err != nil {
-		return z, err
-	}
-	parts, err := z.parts()
-	if r.bad = len(parts) != len(z.by); err == nil {
-		err = r.err("a stripe")
-	}
-	return z, err
-}
-
 // Times are kept far from the end of time.Duration.
-const (
-	maxMillis = 1 << 43
-	maxMicros = 1000 * maxMillis
-)
+const maxMillis = 1 << 43
 
 // groupRecord is what the ensemble knows of the group that uses it.
 type groupRecord struct {
@@ -221,10 +121,6 @@ func (r *lines) number(name string, most uint64) uint64 {
 		r.bad = true
 	}
 	return n
-}
-
-func (r *lines) micros(name string) time.Duration {
-	return time.Duration(r.number(name, maxMicros)) * time.Microsecond
 }
 
 // err says that what was read is not fenlock's. It does not repeat it: there may be the

@@ -11,7 +11,7 @@ import (
 
 	"github.com/fenlock/fenlock/internal/testserver"
 	"github.com/fenlock/fenlock/node"
-	"github.com/fenlock/fenlock/node/rule"
+	"github.com/fenlock/fenlock/node/cas"
 	"github.com/fenlock/fenlock/node/zknode/internal/wire"
 	"github.com/fenlock/fenlock/nodetest"
 )
@@ -108,15 +108,7 @@ func TestConformance(t *testing.T) {
 // settle waits until all leases are removed that this client has written, and whose time is over.
 func (n *Node) settle() {
 	for range 2000 {
-		due := false
-		n.seen.mu.Lock()
-		for _, one := range n.seen.all {
-			for p, seen := range one.parts {
-				due = due || one.own[p].at == seen.at && seen.over(now()+20*time.Millisecond+rule.Drift(seen.left))
-			}
-		}
-		n.seen.mu.Unlock()
-		if !due {
+		if !n.seen.Due() {
 			return
 		}
 		time.Sleep(time.Millisecond)
@@ -125,7 +117,7 @@ func (n *Node) settle() {
 
 // looked is what the servers have of a name.
 type looked struct {
-	written
+	cas.Written
 	there bool // the lease
 	znode znode
 }
@@ -141,14 +133,14 @@ func (n *Node) look(ctx context.Context, name string) (l looked, err error) {
 		return l, err
 	}
 	l.znode, err = n.read(replies[1])
-	all, _ := l.znode.parts()
+	all, _ := l.znode.Parts()
 	for _, w := range all {
-		if w.name == name {
-			l.written, l.there = w, true
+		if w.Name == name {
+			l.Written, l.there = w, true
 		}
 	}
 	return l, err
 }
 
 // stop has nothing looked after any more, as in a process that is stopped.
-func (n *Node) stop() { n.seen.close() }
+func (n *Node) stop() { n.seen.Close() }

@@ -24,7 +24,7 @@ type Node struct {
 	paths   paths
 	acl     wire.ACL
 
-	seen      sightings
+	seen      *cas.Clock
 	mailboxes mailboxes
 	vote      atomic.Pointer[vote] // nil: look
 	known     known
@@ -82,6 +82,7 @@ func Open(rawURL string, with ...Option) (*Node, error) {
 	n.session = session.New(n.config(n.sessionTimeout, nil))
 	n.Queued = cas.NewQueued(n, store{n}, cas.Config{Kind: "zookeeper", Name: n.name, MaxRecord: maxRecord,
 		Behind: true, Exact: true})
+	n.seen = cas.NewClock(store{n}, n.Life(), n.ended, nil)
 	return n, nil
 }
 
@@ -142,7 +143,7 @@ func (n *Node) Finish() {
 // does nothing.
 func (n *Node) Close() error {
 	n.Queued.Close()
-	n.session.Close(!n.seen.close())
+	n.session.Close(!n.seen.Close())
 	return nil
 }
 

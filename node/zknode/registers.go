@@ -61,7 +61,7 @@ const renewAt = 1 << 30
 func set(path string, over znode, text []byte, acl wire.ACL) []wire.Request {
 	create := wire.Create{Path: path, Data: text, ACL: acl}
 	switch {
-	case !over.there:
+	case !over.There:
 		return []wire.Request{create}
 	case over.version >= renewAt || over.version < 0:
 		return []wire.Request{wire.Delete{Path: path, Version: over.version}, create}
@@ -91,8 +91,7 @@ func (n *Node) raise(ctx context.Context, link *session.Link, guard string, toke
 				if !there {
 					z, _ = n.read(wire.Reply{Err: wire.NoNode})
 				}
-				z.Register = tokens[stripe]
-				text := z.text()
+				text := z.Raised(tokens[stripe]).Text()
 				if size += len(text); size > maxRecord && len(multi) > 1 {
 					break
 				}

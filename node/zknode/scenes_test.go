@@ -90,7 +90,7 @@ func TestRegisterPutBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.znode.Register = 5
-	put(t, n, wire.Set{Path: n.paths.stripe(node.Stripe("a")), Data: l.znode.text(), Version: wire.Any})
+	put(t, n, wire.Set{Path: n.paths.stripe(node.Stripe("a")), Data: l.znode.Text(), Version: wire.Any})
 	if a, err := n.Do(t.Context(), as(node.Acquire, request("a", "rival", 0))); err != nil || a.Status != node.Rejoining ||
 		a.Absence.Cause != node.SetBack {
 		t.Errorf("%+v, %v", a, err)

@@ -3,7 +3,6 @@ package zknode
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -11,7 +10,6 @@ import (
 	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/admit"
 	"github.com/fenlock/fenlock/node/cas"
-	"github.com/fenlock/fenlock/node/clock"
 	"github.com/fenlock/fenlock/node/engine"
 	"github.com/fenlock/fenlock/node/rule"
 	"github.com/fenlock/fenlock/node/zknode/internal/session"
@@ -27,6 +25,9 @@ type under struct {
 	link   *session.Link
 	memory string // that votes
 }
+
+// session is that in which all is written over a link.
+func (u under) session(cas.Part) string { return idOf(u.link.ID) }
 
 // Load implements cas.Store. What fails is begun again, unless a person has to mend it.
 func (s store) Load(ctx context.Context, stripe int) (cas.Loaded, error) {
@@ -57,8 +58,8 @@ func (s store) load(ctx context.Context, stripe int) (cas.Loaded, error) {
 		return cas.Loaded{}, err
 	}
 	switch mark := replies[0].Err; {
-	case !v.votes || z.memory != v.memory:
-		z.Record, z.by, z.memory = cas.Record{Register: z.Register}, nil, v.memory // no lease outlives an admission
+	case !v.votes || z.Memory != v.memory:
+		z.Timed = z.Without(v.memory) // no lease outlives an admission
 	case mark == wire.NoNode:
 		s.forget(v.memory)
 		return cas.Loaded{}, cas.ErrConflict
@@ -70,70 +71,46 @@ func (s store) load(ctx context.Context, stripe int) (cas.Loaded, error) {
 		return cas.Loaded{}, cas.ErrConflict
 	}
 	l := cas.Loaded{Record: z.Record, Server: v.server, Terms: v.terms, Votes: v.votes}
-	clock, over, ask := s.seen.load(stripe, z)
-	l.Clock, l.State = clock, under{znode: z, link: link, memory: v.memory}
-	err = drop(&l.Record, over)
-	if r := l.Record; v.votes && len(ask) > 0 {
-		l.Closer = func(ctx context.Context) (cas.Record, error) {
-			err := s.gone(ctx, link, stripe, v.memory, ask, over)
-			if lost(err) {
-				err = cas.Again(err)
-			}
-			err = errors.Join(err, drop(&r, over))
-			return r, err
-		}
-	}
-	return l, err
+	l.State = under{znode: z, link: link, memory: v.memory}
+	return l, s.seen.Load(&l, stripe, z.Timed)
 }
 
-// drop removes the parts of leases that are over.
-func drop(r *cas.Record, over map[part]bool) error {
-	return r.Each(func(name string, l rule.Lease) rule.Lease {
-		return l.Each(func(h node.Holder, _ time.Duration) bool { return !over[part{name, h}] })
-	})
-}
-
-// gone asks which sessions have ended: the leases that were written in them are over. One that has
+// ended asks which sessions have ended: the leases that were written in them are over. One that has
 // never comes back, and its znode was there when the lease was written.
-func (s store) gone(ctx context.Context, link *session.Link, stripe int, memory string, ask map[part]writer,
-	over map[part]bool) error {
-	var parts []part
+func (n *Node) ended(ctx context.Context, sessions []string) (ended []bool, err error) {
+	link, err := n.session.Link(ctx)
+	if err != nil {
+		return nil, err
+	}
 	var requests []wire.Request
-	for p, w := range ask {
-		parts, requests = append(parts, p), append(requests, wire.Get{Path: s.paths.session(idOf(w.session))})
+	for _, id := range sessions {
+		requests = append(requests, wire.Get{Path: n.paths.session(id)})
 	}
-	at := now()
 	replies, err := link.Do(ctx, requests...)
-	for i, reply := range replies {
+	if lost(err) {
+		return nil, cas.Again(err)
+	}
+	for _, reply := range replies {
 		if reply.Err != wire.OK && reply.Err != wire.NoNode {
-			return s.describe(reply.Err)
+			return nil, n.describe(reply.Err)
 		}
-		over[parts[i]] = reply.Err == wire.NoNode
+		ended = append(ended, reply.Err == wire.NoNode)
 	}
-	if err == nil {
-		s.seen.answered(stripe, memory, ask, at, over)
-	}
-	return err
+	return ended, err
 }
 
 // read reads the znode of a stripe.
 func (n *Node) read(reply wire.Reply) (z znode, err error) {
 	switch reply.Err {
 	case wire.OK:
-		z, err = parseStripe(reply.Data)
-		z.version, z.there = reply.Stat.Version, true
+		z.version = reply.Stat.Version
+		z.Timed, err = cas.ParseTimed(reply.Data)
 	case wire.NoNode:
-		z.at = begin(time.Now())
+		z.Timed = cas.NewTimed(time.Now())
 	default:
 		err = n.describe(reply.Err)
 	}
 	return z, err
-}
-
-// begin is from where a stripe's clock goes on that begins at a time: any number will do that is
-// far from where times end.
-func begin(t time.Time) time.Duration {
-	return time.Duration(min(max(t.UnixMicro(), 0), maxMicros/2)) * time.Microsecond
 }
 
 // Save implements cas.Store: one multi, which is sent once. It writes nothing for an ensemble that
@@ -146,21 +123,18 @@ func (s store) Save(ctx context.Context, stripe int, r cas.Record, over cas.Load
 	if link, err := s.session.Link(ctx); err != nil || link != u.link {
 		return over, cmp.Or(node.NotSent(err), cas.ErrConflict)
 	}
-	z := znode{Record: r, memory: u.memory, there: true,
-		at: max(over.Clock.Truncate(time.Microsecond), u.at+time.Microsecond)}
-	z.Notices, z.Told = nil, 0
-	changed, err := z.write(u.znode, u.link.ID)
+	next, changed, err := u.Next(r, u.memory, over.Clock, u.session)
 	if err != nil {
 		return over, node.NotSent(err)
 	}
 	for _, c := range changed {
-		if need := (c.ends - z.at).Truncate(time.Millisecond) + sessionSlack; need > u.link.Timeout {
+		if need := (c.Ends - next.At).Truncate(time.Millisecond) + sessionSlack; need > u.link.Timeout {
 			return over, node.NotSent(engine.Misconfiguredf(tooLong, need-sessionSlack, need, u.link.Timeout,
 				need.Milliseconds()))
 		}
 	}
 	multi := wire.Multi{wire.Check{Path: s.paths.mark(u.memory), Version: wire.Any}}
-	multi = append(multi, set(s.paths.stripe(stripe), u.znode, z.text(), s.acl)...)
+	multi = append(multi, set(s.paths.stripe(stripe), u.znode, next.Text(), s.acl)...)
 	var told []*mailbox
 	for _, notice := range r.Fresh {
 		m := s.mailboxes.take(clientOf(notice))
@@ -172,14 +146,14 @@ func (s store) Save(ctx context.Context, stripe int, r cas.Record, over cas.Load
 	}
 	multi = append(multi, wire.Check{Path: s.paths.session(idOf(u.link.ID)), Version: wire.Any})
 	announce := s.announcement(u.link)
-	saved, err := s.save(ctx, stripe, u, z, append(announce, multi)...)
+	saved, err := s.save(ctx, stripe, u, next, append(announce, multi)...)
 	if err != nil {
 		for _, m := range told {
 			s.mailboxes.take(m.client)
 		}
 	}
 	if err == nil || !isUndone(err) {
-		s.keep(stripe, z, u.znode, changed, err == nil)
+		s.seen.Saved(stripe, next, u.Timed, changed, err == nil)
 	}
 	if err != nil {
 		return over, err
@@ -188,7 +162,7 @@ func (s store) Save(ctx context.Context, stripe int, r cas.Record, over cas.Load
 		s.announced.Store(u.link.ID)
 	}
 	s.known.saw(u.memory, stripe, r.Register)
-	over.Record, over.Clock, over.State, over.Closer = r, z.at, saved, nil
+	over.Record, over.Clock, over.State, over.Closer = r, next.At, saved, nil
 	return over, nil
 }
 
@@ -206,7 +180,7 @@ func (n *Node) announcement(link *session.Link) []wire.Request {
 
 // save sends the requests, of which the last is the multi. What it returns without an error is what
 // is there then.
-func (s store) save(ctx context.Context, stripe int, u under, z znode, requests ...wire.Request) (under, error) {
+func (s store) save(ctx context.Context, stripe int, u under, next cas.Timed, requests ...wire.Request) (under, error) {
 	replies, err := u.link.Do(ctx, requests...)
 	if lost(err) {
 		return u, err
@@ -216,6 +190,7 @@ func (s store) save(ctx context.Context, stripe int, u under, z znode, requests 
 	multi, reply := requests[len(requests)-1].(wire.Multi), replies[len(replies)-1]
 	switch code := reply.Err; {
 	case code == wire.OK:
+		z := znode{Timed: next}
 		if _, ok := multi[1].(wire.Set); ok {
 			z.version = reply.Results[1].Stat.Version
 		}
@@ -247,34 +222,6 @@ func (s store) save(ctx context.Context, stripe int, u under, z znode, requests 
 func isCreate(r wire.Request) bool {
 	_, is := r.(wire.Create)
 	return is
-}
-
-// keep remembers the leases that this client has written, or may have. Each is removed when it is
-// over, as the session lives as long as the process, and would keep it.
-func (s store) keep(stripe int, z, over znode, changed []written, sure bool) {
-	s.seen.saved(stripe, z, over, changed, sure, func(p part, at, left time.Duration) *time.Timer {
-		return time.AfterFunc(left, func() { s.Life().Spawn(func() { s.sweep(stripe, p, at) }) })
-	})
-}
-
-// sweepPause is between two attempts to remove a lease, each of which has a second.
-const sweepPause = 200 * time.Millisecond
-
-// sweep removes what is over in a stripe, as long as it has a lease that this client has written at
-// that time.
-func (s store) sweep(stripe int, p part, at time.Duration) {
-	life := s.Life().Life()
-	for life.Err() == nil && s.seen.has(stripe, p, at) {
-		ctx, cancel := context.WithTimeout(life, time.Second)
-		l, err := s.load(ctx, stripe)
-		if err == nil && l.Votes { // a write of this lease that is on its way fails then
-			s.Save(ctx, stripe, l.Record, l)
-		}
-		cancel()
-		if s.seen.has(stripe, p, at) {
-			engine.Pause(life, sweepPause)
-		}
-	}
 }
 
 // listAtOnce is how many stripes are read at once.
@@ -330,11 +277,11 @@ func (s store) List(ctx context.Context, yield func(stripe int, l cas.Loaded) bo
 		return err
 	}
 	return s.stripes(ctx, link, func(stripe int, z znode) bool {
-		if !f.Votes || z.memory != f.Memory {
+		if !f.Votes || z.Memory != f.Memory {
 			z.Record = cas.Record{Register: z.Register}
 		}
 		l := cas.Loaded{Record: z.Record, Votes: f.Votes}
-		l.Clock = s.seen.clock(stripe, z)
+		l.Clock = s.seen.At(stripe, z.Timed)
 		return yield(stripe, l)
 	})
 }
@@ -399,6 +346,3 @@ type vote struct {
 	terms          admit.Terms
 	votes          bool
 }
-
-// now is the clock by which this client knows that time has passed: it never steps.
-func now() time.Duration { return clock.Now() }

@@ -14,6 +14,7 @@ import (
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/admit"
+	"github.com/fenlock/fenlock/node/cas"
 	"github.com/fenlock/fenlock/node/zknode/internal/wire"
 )
 
@@ -68,9 +69,9 @@ func FuzzRecords(f *testing.F) {
 	f.Add("", "x", uint32(5), uint64(7), []byte("fenlock stripe 2\nmemory \"a\"\nat 5\nparts 0\nfenlock record 1\n"))
 	f.Add("", "x", uint32(5), uint64(7), []byte("fenlock group 2\n"))
 	f.Fuzz(func(t *testing.T, name, holder string, ms uint32, n uint64, other []byte) {
-		z := znode{memory: name, at: time.Duration(ms) * time.Millisecond}
+		z := cas.Timed{Memory: name, At: time.Duration(ms) * time.Millisecond}
 		z.Register = fence.Token(n >> 12)
-		if got, err := parseStripe(z.text()); err != nil || got.memory != z.memory || got.at != z.at ||
+		if got, err := cas.ParseTimed(z.Text()); err != nil || got.Memory != z.Memory || got.At != z.At ||
 			got.Register != z.Register {
 			t.Errorf("%+v becomes %+v, %v", z, got, err)
 		}
@@ -81,8 +82,8 @@ func FuzzRecords(f *testing.F) {
 			got.admitted != g.admitted {
 			t.Errorf("%+v becomes %+v, %v", g, got, err)
 		}
-		if z, err := parseStripe(other); err == nil {
-			z.parts()
+		if z, err := cas.ParseTimed(other); err == nil {
+			z.Parts()
 		}
 		parseGroup(other)
 		readMailbox("c", wire.Reply{Data: other})
@@ -94,9 +95,9 @@ func TestAnotherFormat(t *testing.T) {
 	for text, parse := range map[string]func([]byte) error{
 		"fenlock group 3\nsomething else\n": func(b []byte) error { _, err := parseGroup(b); return err },
 		"fenlock group 1\nsomething else\n": func(b []byte) error { _, err := parseGroup(b); return err },
-		"fenlock stripe 9\n":                func(b []byte) error { _, err := parseStripe(b); return err },
+		"fenlock stripe 9\n":                func(b []byte) error { _, err := cas.ParseTimed(b); return err },
 		"fenlock stripe 2\nmemory \"A\"\nat 1\nparts 0\nfenlock record 9\n": func(b []byte) error {
-			_, err := parseStripe(b)
+			_, err := cas.ParseTimed(b)
 			return err
 		},
 	} {
@@ -112,7 +113,7 @@ func TestAnotherFormat(t *testing.T) {
 func TestVersionsEnd(t *testing.T) {
 	for version, renewed := range map[int32]bool{0: false, renewAt - 1: false, renewAt: true, -1: true, -5: true,
 		1<<31 - 1: true} {
-		ops := set("/x", znode{there: true, version: version}, []byte("7"), nil)
+		ops := set("/x", znode{Timed: cas.Timed{There: true}, version: version}, []byte("7"), nil)
 		if (len(ops) == 2) != renewed {
 			t.Errorf("at version %d: %+v", version, ops)
 		}

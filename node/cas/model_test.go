@@ -1,4 +1,4 @@
-package zknode
+package cas
 
 import "testing"
 
@@ -10,7 +10,7 @@ import "testing"
 //
 // The znode of a session is gone when it begins, as after a backup was put back, and its client
 // does not know. A write may be lost before it is carried out. Close ends a session if its client
-// has nothing that is its own: see sightings.replace. What else Close looks at is not modelled.
+// has nothing that is its own: see Clock.replace. What else Close looks at is not modelled.
 
 const (
 	mClients = 2
