@@ -172,7 +172,7 @@ func TestPaceFollowsWhatIsMeasured(t *testing.T) {
 	want(paceTimeout, core.Patience(ttl))
 	p.Heard(now, time.Millisecond, false)
 	want(paceTimeout, paceTimeout*7/2)
-	now = one(&p, now, time.Second)
+	one(&p, now, time.Second)
 	if got := p.Patience(time.Hour); got != 6*time.Second {
 		t.Errorf("what is lost is waited for for %v", got)
 	}
