@@ -19,8 +19,8 @@ import (
 // looks. So a part of a lease is also over
 //
 //   - for a client that has seen it unchanged for all that was left of it;
-//   - if the session has ended that it belongs to. A session is what a store ends by itself after a
-//     while. It has to outlive each part that was written in it: that is the adapter's to make sure.
+//   - if the session has ended that it belongs to. A session is what a store ends by itself after
+//     a while. It has to outlive each part that was written in it: the adapter makes sure of that.
 //
 // A client removes what it has written itself when the time is over, since its session may live on.
 // A refusal has to be a write (Config.Behind), or a waiter would count too long by the clock that
@@ -262,7 +262,7 @@ func (c *Clock) has(stripe int, p Part, at time.Duration) bool {
 }
 
 // Close stops the timers. It reports whether a lease may be there that this client has written, or
-// one that belongs to the session in which it has written last.
+// one of the session in which it has written last.
 func (c *Clock) Close() (any bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -93,7 +93,8 @@ func TestAbsentStripeAndClockAhead(t *testing.T) {
 	ready(t, other)
 	// what other.read returns for wire.NoNode if its clock is an hour ahead
 	ahead := time.Duration(time.Now().Add(time.Hour).UnixMicro()) * time.Microsecond
-	if err := other.seen.Load(new(cas.Loaded), node.Stripe("a"), cas.Timed{Memory: other.vote.Load().memory, At: ahead}); err != nil {
+	timed := cas.Timed{Memory: other.vote.Load().memory, At: ahead}
+	if err := other.seen.Load(new(cas.Loaded), node.Stripe("a"), timed); err != nil {
 		t.Fatal(err)
 	}
 	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, lasting(request("a", "dead", 0), time.Second))))

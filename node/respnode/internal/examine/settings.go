@@ -170,7 +170,7 @@ func (s Server) witness() (found []node.Finding) {
 	case w.Judge(seen) == admission.Missing:
 		found = append(found, node.Found("witness", node.Error,
 			"The server has %d of the %d replicas that must have what it promises, so that no lock can be taken there: one that is missing may have been promoted%s.", seen.InStep, need, s.migrated()).
-			Do("Bring the replica back. If it is gone for good, and was not promoted: HSET %s admitted %s on this server.", s.Key, mark))
+			Do("Bring the replica back. If it is gone for good, and no client uses it as a primary: HSET %s admitted %s on this server.", s.Key, mark))
 	case w.Judge(seen) == admission.Unrecorded:
 		found = append(found, node.Found("witness", node.Warning,
 			"The server has %d replicas, of which %d are recorded. If another one is promoted now, an old primary that goes on grants what the new primary grants.", seen.InStep, seen.Recorded).
