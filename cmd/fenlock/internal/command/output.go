@@ -11,12 +11,14 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // stderr is where fenlock speaks. There may be no reader: a pager that was stopped, a full disk of
 // a log driver. Nothing waits for it for long, and no message is worth more than the lock: those
 // that do not fit are counted.
-var stderr = newOutput(os.Stderr)
+var stderr = newOutput()
 
 const (
 	maxUnread = 256 // messages
@@ -36,11 +38,14 @@ type message struct {
 	written chan struct{}
 }
 
-func newOutput(w io.Writer) *output {
+func newOutput() *output {
 	o := &output{messages: make(chan message, maxUnread)}
 	go func() {
+		var w io.Writer
 		for m := range o.messages {
-			catchPipe()
+			if w == nil { // seldom is anything said
+				w = openStderr()
+			}
 			// One write, so that lines of several processes do not mix.
 			io.WriteString(w, m.text)
 			if n := o.dropped.Swap(0); n > 0 {
@@ -89,7 +94,18 @@ func (o *output) flush() {
 	}
 }
 
-// catchPipe has SIGPIPE caught, so that a write to a closed pipe is an error and not the end:
-// "fenlock run ... 2>&1 | head" must still release the lock. Not ignored: the command would inherit
-// that. To catch a signal costs fenlock run a hundredth of its time, as two threads take turns.
+// openStderr returns another descriptor of standard error. There a write to a closed pipe is an
+// error; for descriptors 1 and 2, package os ends the program by it. But "fenlock run ... 2>&1 |
+// head" must still release the lock.
+func openStderr() io.Writer {
+	descriptor, err := unix.FcntlInt(uintptr(syscall.Stderr), syscall.F_DUPFD_CLOEXEC, syscall.Stderr+1)
+	if err != nil { // too many are open
+		catchPipe()
+		return os.Stderr
+	}
+	return os.NewFile(uintptr(descriptor), "stderr")
+}
+
+// catchPipe does the same for all that a program writes. SIGPIPE is not ignored: the command would
+// inherit that. To catch it costs fenlock run a hundredth of its time, as threads take turns.
 var catchPipe = sync.OnceFunc(func() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) })
