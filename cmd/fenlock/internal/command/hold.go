@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock"
-	"github.com/fenlock/fenlock/cmd/fenlock/internal/watchdog"
+	"github.com/fenlock/fenlock/cmd/fenlock/internal/caught"
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 )
@@ -85,7 +85,7 @@ func (h *hold) run(name string) error {
 	if err := h.check(name); err != nil {
 		return err
 	}
-	watchdog.Notify(h.signals, syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM)
+	caught.Notify(h.signals, syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM)
 	if !inputOpen() {
 		return noInput(name)
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/cmd/fenlock/internal/caught"
 	"github.com/fenlock/fenlock/cmd/fenlock/internal/inherited"
 	"github.com/fenlock/fenlock/cmd/fenlock/internal/watchdog"
 	"github.com/spf13/cobra"
@@ -67,7 +68,7 @@ func (o *runOptions) run(name string, command []string) error {
 	defer locker.Close()
 
 	signals := make(chan os.Signal, 64)
-	watchdog.Notify(signals, syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1,
+	caught.Notify(signals, syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1,
 		syscall.SIGUSR2)
 	turn := func() error { return o.turn(locker, name, command, signals) }
 	if o.lead {
@@ -88,7 +89,7 @@ func (o *runOptions) turn(locker *fenlock.Locker, name string, command []string,
 		o.explain("%q is taken, with token %d", lock.Name(), lock.Token())
 	}
 	// Only now: while fenlock waits, it can be stopped with Ctrl-Z and continued.
-	watchdog.Notify(signals, syscall.SIGTSTP, syscall.SIGCONT, syscall.SIGWINCH)
+	caught.Notify(signals, syscall.SIGTSTP, syscall.SIGCONT, syscall.SIGWINCH)
 	err = o.runHeld(lock, command, signals)
 	return o.release(lock, err)
 }

@@ -4,9 +4,9 @@ package watchdog
 
 import (
 	"os"
-	"os/signal"
 	"syscall"
 
+	"github.com/fenlock/fenlock/cmd/fenlock/internal/caught"
 	"github.com/fenlock/fenlock/cmd/fenlock/internal/execvp"
 	"github.com/fenlock/fenlock/cmd/fenlock/internal/processes"
 )
@@ -51,7 +51,7 @@ func start(j *Job, dies bool) (*child, error) {
 func (c *child) changes() <-chan os.Signal {
 	// One is enough, however many changes: poll sees them all.
 	changes := make(chan os.Signal, 1)
-	signal.Notify(changes, syscall.SIGCHLD)
+	caught.Notify(changes, syscall.SIGCHLD)
 	return changes
 }
 

@@ -17,6 +17,7 @@ import (
 	"strconv"
 	"syscall"
 
+	"github.com/fenlock/fenlock/cmd/fenlock/internal/caught"
 	"github.com/fenlock/fenlock/cmd/fenlock/internal/processes"
 	"github.com/fenlock/fenlock/node/clock"
 )
@@ -61,9 +62,10 @@ func run(argument string) int {
 	// Signals are for the command, which has them from fenlock, or from a program that takes its
 	// parent for that. Caught, not ignored: the command would inherit that, as it would that
 	// fenlock ignores SIGTTOU since it took the terminal back from the command before.
-	Notify(make(chan os.Signal, 1), syscall.SIGTSTP, syscall.SIGPIPE, syscall.SIGTTOU)
+	caught.Notify(make(chan os.Signal, 1), syscall.SIGTSTP, syscall.SIGTTOU)
 	signals := make(chan os.Signal, 64)
-	Notify(signals, syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2)
+	caught.Notify(signals, syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1,
+		syscall.SIGUSR2)
 	processes.AdoptOrphans()
 	return serve(l, signals, false)
 }
