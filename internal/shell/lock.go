@@ -149,6 +149,9 @@ func (l *Lock) begin(g *group, of owner, name string, terms *Terms, from *Export
 	wall := g.Env.WallMicros()
 	l.holder = node.NewHolder(id, time.UnixMicro(wall), terms.Slots, terms.Label)
 	l.mu.Lock()
+	if from != nil {
+		l.past = later // it has not waited for a turn, and takes none
+	}
 	if l.cancelled { // nothing was sent
 		l.failure, l.decided = Failure{Reason: core.Cancelled}, true
 		l.left = 0
@@ -163,7 +166,7 @@ func (l *Lock) begin(g *group, of owner, name string, terms *Terms, from *Export
 	if from == nil {
 		l.attempt, action = g.Rules.Attempt(&l.own, values, l.holder, params)
 	} else {
-		l.holder, l.adopts, l.past = from.Holder, true, later
+		l.holder, l.adopts = from.Holder, true
 		l.keeps, l.keepsFrom = from.AtLeast > 0, start
 		l.attempt, action = g.Rules.Adoption(&l.own, values, l.holder, params, from.Token, from.Mark)
 	}
