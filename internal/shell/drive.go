@@ -169,8 +169,12 @@ func (l *Lock) lateAcquire(f *fanout, i int, a node.Answer, err error) {
 	}
 	reply := replyOf(a, err)
 	l.mu.Lock()
-	if s := &l.peers[i].said; s.op <= core.Acquire && !l.decided && !errors.Is(err, context.DeadlineExceeded) {
+	switch s := &l.peers[i].said; {
+	case s.op > core.Acquire || l.decided:
+	case !errors.Is(err, context.DeadlineExceeded):
 		s.op, s.answer, s.err = core.Acquire, a, err
+	case s.op == core.None: // it has overtaken the word that the time is up
+		s.op, s.err = core.Acquire, gaveUp(f.timeout)
 	}
 	action := l.attempt.OnLateAcquire(i, reply, now)
 	decided := l.settle(now)

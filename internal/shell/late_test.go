@@ -2,6 +2,7 @@ package shell
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -26,11 +27,14 @@ func (p *byHand) Start(_ context.Context, _ node.Request, _ time.Duration, call 
 }
 
 // answers gives the answer to the first request.
-func (p *byHand) answers(a node.Answer) {
+func (p *byHand) answers(a node.Answer) { p.done(a, nil) }
+
+// done ends the first request.
+func (p *byHand) done(a node.Answer, err error) {
 	p.mu.Lock()
 	call := p.calls[0]
 	p.mu.Unlock()
-	call.Done(a, nil)
+	call.Done(a, err)
 }
 
 func (p *byHand) Listen(string, time.Duration, func(string), func(error)) {}
@@ -100,6 +104,40 @@ func TestAnswersAtTheEndOfTheirTime(t *testing.T) {
 		}
 		gaveUp.Stop()
 		a.Lock().Release(false)
+		time.Sleep(time.Hour)
+	})
+}
+
+// The word that a request was not sent comes at the moment at which the time of its node is up. The
+// error names the node all the same.
+func TestUnsentAtTheEndOfItsTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		nodes := []*byHand{{}, {}, {}}
+		var peers []Peer
+		for _, n := range nodes {
+			peers = append(peers, n)
+		}
+		began := time.Now()
+		c := NewClient(Config{Env: &bubbleEnv{began, time.Hour}, Peers: peers, Terms: Terms{TTL: 8 * time.Second},
+			NodeTimeout: time.Second,
+			Stopwatch:   func() time.Duration { return time.Since(began) },
+			Answered: func(peer int, op node.Op, _ node.Answer, _ error, _ time.Duration) {
+				if op == node.Acquire { // the attempt has not heard yet that its time is up
+					nodes[peer].done(node.Answer{}, node.NotSent(context.DeadlineExceeded))
+				}
+			}})
+		o := newOnceOwner(t)
+		var a Acquisition
+		c.TryAcquire(&a, context.Background(), "orders", c.Terms(), o)
+		f := <-o.over
+		if len(f.Nodes) < 2 {
+			t.Errorf("%+v", f)
+		}
+		for _, n := range f.Nodes {
+			if errors.Is(n.Err, context.DeadlineExceeded) {
+				t.Errorf("%v may be taken for the caller's own", n.Err)
+			}
+		}
 		time.Sleep(time.Hour)
 	})
 }
