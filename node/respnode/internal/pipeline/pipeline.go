@@ -150,7 +150,8 @@ func free(some []pipeline) bool {
 type batch struct {
 	requests []started
 	of       []pipeline
-	took     time.Duration // 0: nothing was sent
+	dial     uint64        // the connection
+	took     time.Duration // 0: nothing was sent, or answered
 }
 
 // next ends a batch, and begins the next one. It waits if there is nothing to send.
@@ -179,7 +180,7 @@ func (p *Pipelines) end(b *batch) {
 		b.of[i].busy = false
 	}
 	p.open -= len(b.requests)
-	p.way.took(len(b.requests), b.took)
+	p.way.took(b.dial, len(b.requests), b.took)
 	clear(b.requests)
 	*b = batch{requests: b.requests[:0]}
 }
@@ -240,6 +241,7 @@ func (p *Pipelines) run(i int) {
 		if !p.next(i, &b) {
 			return
 		}
+		b.dial = p.Link.Dial()
 		b.took = p.exchange(b.requests, &m)
 		m.clear()
 	}
@@ -274,7 +276,9 @@ func (p *Pipelines) exchange(batch []started, m *memory) (took time.Duration) {
 	m.commands = proof.Append(m.commands, most)
 	asked := time.Now()
 	m.replies = p.Link.Exchange(m.commands, m.replies)
-	took = time.Since(asked)
+	if took = time.Since(asked); !m.replies[len(m.replies)-1].Said() {
+		took = 0
+	}
 	proof.Read(m.replies)
 	answers := m.split(len(sent))
 	for i := range sent {

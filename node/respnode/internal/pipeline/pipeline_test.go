@@ -103,6 +103,7 @@ type openLink struct {
 
 func (l *openLink) Spawn(f func()) error { l.wait.Go(f); return nil }
 func (l *openLink) Pooled() bool         { return false }
+func (l *openLink) Dial() uint64         { return 1 }
 
 // of returns a request about a name of a pipeline.
 func of(i int) started {
