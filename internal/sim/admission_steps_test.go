@@ -93,7 +93,7 @@ func TestAdmissionStepMutants(t *testing.T) {
 			rules := shipped()
 			all[i].broken(&rules)
 			isStep := func(v Violation) bool { return v.Check == "admission steps" }
-			for seed := range uint64(100) {
+			for seed := range uint64(400) {
 				r := Run(seed, Options{rules: &rules, profile: all[i].where, enough: isStep, Steps: true})
 				if at := slices.IndexFunc(r.Violations, isStep); at >= 0 {
 					what, _, _ := strings.Cut(r.Violations[at].Text, "\n")
@@ -102,7 +102,7 @@ func TestAdmissionStepMutants(t *testing.T) {
 					}
 				}
 			}
-			t.Errorf("no step is refused in 100 seeds because %s", c.step)
+			t.Errorf("no step is refused in 400 seeds because %s", c.step)
 		})
 	}
 }

@@ -81,7 +81,7 @@ func sameIdentity(r *rules) { r.identity = func(c *client, _ int) int { return 1
 
 var validityMutants = []mutant{
 	{name: "the validity has no drift", checks: is("validity"), seeds: 2000, broken: startLater(1), where: cuts},
-	{name: "the drift is added to the validity", seen: "redlock-py #3", checks: is("validity"), seeds: 80,
+	{name: "the drift is added to the validity", seen: "redlock-py #3", checks: is("validity"), seeds: 300,
 		broken: startLater(2), where: cuts},
 	{name: "the validity counts from the replies", seen: "node-redlock #274", checks: is("validity"), seeds: 250,
 		broken: breaking(fromTheReply(false)), where: pausedTrying},

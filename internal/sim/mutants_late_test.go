@@ -99,7 +99,7 @@ var lateMutants = []mutant{
 		where: tardyTrying},
 	{name: "a late answer to an extension counts from the start of the latest", checks: is("validity", "extension"),
 		seeds: 1000, broken: asLatest, where: tardyAlone},
-	{name: "an extension that is accepted after the release stays", checks: is("left over"), seeds: 200,
+	{name: "an extension that is accepted after the release stays", checks: is("left over"), seeds: 800,
 		broken: breaking(func(_ *lock, b *broken) {
 			b.onExtend = func(node int, round uint32, asked fence.Token, r core.Reply, now time.Duration) core.Action {
 				action := b.Attempt.OnExtend(node, round, asked, r, now)
