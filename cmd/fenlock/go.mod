@@ -10,7 +10,7 @@ require (
 	github.com/fenlock/fenlock/node/valkeynode v0.1.0
 	github.com/fenlock/fenlock/node/zknode v0.1.0
 	github.com/spf13/cobra v1.10.2
-	github.com/spf13/pflag v1.1.0
+	github.com/spf13/pflag v1.0.9
 	github.com/valkey-io/valkey-go v1.0.79
 	golang.org/x/sys v0.50.0
 	golang.org/x/term v0.48.0
