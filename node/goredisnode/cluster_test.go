@@ -26,19 +26,24 @@ const (
 
 // slotted is a cluster of three primaries, and of the replica of each if there are to be.
 type slotted struct {
-	t   *testing.T
-	all []*testserver.Server
+	t *testing.T
+	testserver.Slot
+}
+
+// slotOf is the slot of the locks.
+func slotOf(all []*testserver.Server) testserver.Slot {
+	return testserver.Slot{Key: clusterRegisters, All: all}
 }
 
 func slottedCluster(t *testing.T, kind testserver.Kind, replicas bool) *slotted {
 	t.Helper()
 	config := []string{"cluster-require-full-coverage no", "cluster-allow-replica-migration no"}
-	c := &slotted{t: t, all: testserver.Cluster(t, kind, 3, config...)}
+	c := &slotted{t, slotOf(testserver.Cluster(t, kind, 3, config...))}
 	if replicas {
-		c.all = append(c.all, testserver.AddReplicas(t, c.all, config...)...)
+		c.All = append(c.All, testserver.AddReplicas(t, c.All, config...)...)
 	}
 	c.allow(clusterPrefix)
-	c.owner().MarkAdmitted(clusterPrefix, managedMaxTTL)
+	c.Owner().MarkAdmitted(clusterPrefix, managedMaxTTL)
 	return c
 }
 
@@ -49,40 +54,10 @@ func (c *slotted) allow(prefix string) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	for _, s := range c.all {
+	for _, s := range c.All {
 		user := []string{"ACL", "SETUSER", "default", "resetkeys", "resetchannels", "-@all", "+cluster|slots"}
 		s.Do(append(user, rules...)...)
 	}
-}
-
-func (c *slotted) owner() (s *testserver.Server) {
-	c.t.Helper()
-	eventually(c.t, func() error {
-		if s = testserver.Owner(clusterRegisters, c.all...); s == nil {
-			return errors.New("no server has the slot")
-		}
-		return nil
-	})
-	return s
-}
-
-// replica returns the replica of a primary, other one of the other primaries.
-func (c *slotted) replica(of *testserver.Server) *testserver.Server {
-	for i, s := range c.all {
-		if s == of {
-			return c.all[(i+3)%6]
-		}
-	}
-	panic("no server of the cluster")
-}
-
-func (c *slotted) other(than *testserver.Server) *testserver.Server {
-	for _, s := range c.all[:3] {
-		if s != than {
-			return s
-		}
-	}
-	panic("no other")
 }
 
 func clusterOptions(servers ...*testserver.Server) *redis.ClusterOptions {
@@ -102,7 +77,7 @@ func clusterClient(t *testing.T, servers ...*testserver.Server) *redis.ClusterCl
 
 func (c *slotted) locker() *fenlock.Locker {
 	c.t.Helper()
-	n := open(c.t, clusterClient(c.t, c.all...))
+	n := open(c.t, clusterClient(c.t, c.All...))
 	l, err := fenlock.New(fenlock.Config{Nodes: []node.Node{n}, TTL: managedTTL, MaxTTL: managedMaxTTL,
 		NodeTimeout: managedTTL / 4})
 	if err != nil {
@@ -120,7 +95,7 @@ func TestConformanceOfACluster(t *testing.T) {
 			opened++
 			prefix := fmt.Sprintf("test-%d:", opened)
 			c.allow("{fenlock}" + prefix)
-			c.owner().MarkAdmitted("{fenlock}"+prefix, time.Hour)
+			c.Owner().MarkAdmitted("{fenlock}"+prefix, time.Hour)
 			open := func(servers ...*testserver.Server) node.Node {
 				n := open(t, clusterClient(t, servers...), goredisnode.WithPrefix(prefix))
 				if err := n.Join(node.Group{Nodes: []node.Node{n}, MaxTTL: time.Hour}); err != nil {
@@ -128,7 +103,7 @@ func TestConformanceOfACluster(t *testing.T) {
 				}
 				return n
 			}
-			return nodetest.Harness{Node: open(c.all...), Other: open(c.other(c.owner())), Wait: time.Sleep}
+			return nodetest.Harness{Node: open(c.All...), Other: open(c.Other(c.Owner())), Wait: time.Sleep}
 		})
 	})
 }
@@ -142,21 +117,21 @@ func TestSlotThatComesToAnother(t *testing.T) {
 		move     func(c *slotted, owner *testserver.Server)
 	}{
 		{"election", true, func(_ *slotted, owner *testserver.Server) { owner.Kill() }},
-		{"planned failover", true, func(c *slotted, owner *testserver.Server) { c.replica(owner).Do("CLUSTER", "FAILOVER") }},
+		{"planned failover", true, func(c *slotted, owner *testserver.Server) { c.Replica(owner).Do("CLUSTER", "FAILOVER") }},
 		{"stop, take over, continue", true, func(c *slotted, owner *testserver.Server) {
 			owner.Pause()
-			c.replica(owner).Do("CLUSTER", "FAILOVER", "TAKEOVER")
+			c.Replica(owner).Do("CLUSTER", "FAILOVER", "TAKEOVER")
 			eventually(c.t, func() error {
-				if role := c.replica(owner).Info("replication", "role"); role != "master" {
+				if role := c.Replica(owner).Info("replication", "role"); role != "master" {
 					return errors.New("the replica is a " + role)
 				}
 				return nil
 			})
 			owner.Resume()
 		}},
-		{"resharding", false, func(c *slotted, owner *testserver.Server) { c.reshard(owner, c.other(owner)) }},
+		{"resharding", false, func(c *slotted, owner *testserver.Server) { c.Reshard(owner, c.Other(owner), func() {}) }},
 		{"empty heir", false, func(c *slotted, owner *testserver.Server) {
-			heir := c.other(owner)
+			heir := c.Other(owner)
 			eventually(c.t, func() error { // or it would be out for its start alone
 				if up := heir.Info("server", "uptime_in_seconds"); up < "3" && len(up) == 1 {
 					return errors.New("up for " + up)
@@ -164,7 +139,7 @@ func TestSlotThatComesToAnother(t *testing.T) {
 				return nil
 			})
 			owner.Kill()
-			c.assign(heir)
+			c.Assign(heir)
 		}},
 	} {
 		t.Run(scene.name, func(t *testing.T) {
@@ -173,52 +148,15 @@ func TestSlotThatComesToAnother(t *testing.T) {
 				holder, other := c.locker(), c.locker()
 				var held *fenlock.Lock
 				eventually(t, func() (err error) { held, err = holder.TryAcquire(t.Context(), "orders"); return err })
-				owner, before := c.owner(), time.Now()
+				owner, before := c.Owner(), time.Now()
 				scene.move(c, owner)
 				passesOver(t, held, before, other, holder)
-				if c.owner() == owner {
+				if c.Owner() == owner {
 					t.Error("the slot has not moved: this tests nothing")
 				}
 			})
 		})
 	}
-}
-
-// reshard moves the slot with its keys to another primary.
-func (c *slotted) reshard(from, to *testserver.Server) {
-	c.t.Helper()
-	slot := from.Do("CLUSTER", "KEYSLOT", clusterPrefix)
-	to.Do("CLUSTER", "SETSLOT", slot, "IMPORTING", from.Do("CLUSTER", "MYID"))
-	from.Do("CLUSTER", "SETSLOT", slot, "MIGRATING", to.Do("CLUSTER", "MYID"))
-	host, port, _ := strings.Cut(to.Addr(), ":")
-	for {
-		keys := strings.Fields(strings.Trim(from.Do("CLUSTER", "GETKEYSINSLOT", slot, "100"), "[]"))
-		if len(keys) == 0 {
-			break
-		}
-		move := []string{"MIGRATE", host, port, "", "0", "5000", "AUTH2", testserver.Operator, "any", "KEYS"}
-		from.Do(append(move, keys...)...)
-	}
-	for _, s := range []*testserver.Server{to, from} {
-		if said := s.Do("CLUSTER", "SETSLOT", slot, "NODE", to.Do("CLUSTER", "MYID")); said != "OK" {
-			c.t.Fatal(said)
-		}
-	}
-}
-
-// assign gives the slot to a primary by hand, whatever keys there are.
-func (c *slotted) assign(to *testserver.Server) {
-	c.t.Helper()
-	slot := to.Do("CLUSTER", "KEYSLOT", clusterPrefix)
-	eventually(c.t, func() error {
-		to.Do("CLUSTER", "DELSLOTS", slot)
-		to.Do("CLUSTER", "ADDSLOTS", slot)
-		to.Do("CLUSTER", "BUMPEPOCH")
-		if said := to.Do("EXISTS", clusterRegisters); said != "0" && said != "1" {
-			return errors.New(said)
-		}
-		return nil
-	})
 }
 
 // A waiter is notified by the member that has the slot, also after that has changed.
@@ -238,7 +176,7 @@ func TestWaitersFollowTheSlot(t *testing.T) {
 				got <- l
 			}()
 			eventually(t, func() error {
-				if n := c.owner().Do("ZCARD", "fenlock-line:"+clusterPrefix+"orders"); n != "1" {
+				if n := c.Owner().Do("ZCARD", "fenlock-line:"+clusterPrefix+"orders"); n != "1" {
 					return errors.New(n + " waiters in the queue")
 				}
 				return nil
@@ -252,7 +190,7 @@ func TestWaitersFollowTheSlot(t *testing.T) {
 				t.Errorf("token %d after %d", second.Token(), first.Token())
 			}
 			second.Release(bounded(t))
-			c.reshard(c.owner(), c.other(c.owner()))
+			c.Reshard(c.Owner(), c.Other(c.Owner()), func() {})
 		}
 	})
 }
@@ -275,14 +213,14 @@ func TestClusterClientsThatDoNotFit(t *testing.T) {
 				return nil
 			})
 		}
-		a := &slotted{t: t, all: testserver.Cluster(t, kind, 1)}
-		b := &slotted{t: t, all: testserver.Cluster(t, kind, 1)}
+		a := &slotted{t, slotOf(testserver.Cluster(t, kind, 1))}
+		b := &slotted{t, slotOf(testserver.Cluster(t, kind, 1))}
 		a.allow(clusterPrefix)
 		b.allow(clusterPrefix)
-		says(clusterClient(t, a.all[0], b.all[0]), "members of two clusters")
+		says(clusterClient(t, a.All[0], b.All[0]), "members of two clusters")
 		plain := testserver.Start(t, kind)
 		says(clusterClient(t, plain), "cluster")
-		closed := clusterClient(t, a.all[0])
+		closed := clusterClient(t, a.All[0])
 		closed.Close()
 		says(closed, "was closed by the program")
 	})

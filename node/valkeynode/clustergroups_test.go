@@ -15,14 +15,14 @@ import (
 // tagsOf returns a hash tag for each primary of a cluster, whose slot it has. Each is admitted.
 func (c *slotted) tagsOf(maxTTL time.Duration) []string {
 	c.t.Helper()
-	for _, s := range c.all {
+	for _, s := range c.All {
 		s.Do("ACL", "SETUSER", "default", "~*")
 	}
 	tags := make([]string, 3)
 	for i, found := 0, 0; found < len(tags); i++ {
 		tag := fmt.Sprint("jobs-", i)
-		owner := testserver.Owner("{"+tag+"}", c.all...)
-		for at, s := range c.all[:3] {
+		owner := testserver.Owner("{"+tag+"}", c.All...)
+		for at, s := range c.All[:3] {
 			if s == owner && tags[at] == "" {
 				tags[at], found = tag, found+1
 				s.MarkAdmitted("{"+tag+"}fenlock:", maxTTL)
@@ -72,13 +72,13 @@ func TestGroupsOfOneCluster(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s: %v", tag, err)
 			}
-			if said := c.all[at].Do("EXISTS", "{"+tag+"}fenlock:"+names[tag]); said != "1" {
+			if said := c.All[at].Do("EXISTS", "{"+tag+"}fenlock:"+names[tag]); said != "1" {
 				t.Errorf("%s is not at the member that has the slot of %s: %s", names[tag], tag, said)
 			}
 			isHeldFor(t, two, names[tag])
 			givesBack(t, lock)
 		}
-		c.all[0].Kill()
+		c.All[0].Kill()
 		for _, tag := range tags[1:] {
 			lock, err := two.Acquire(bounded(t), names[tag])
 			if err != nil {

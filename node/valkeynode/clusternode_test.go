@@ -1,7 +1,6 @@
 package valkeynode_test
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -22,8 +21,8 @@ const (
 
 // slotted is a cluster whose owner of the slot is known.
 type slotted struct {
-	t        *testing.T
-	all      []*testserver.Server // the primaries, then the replica of each
+	t *testing.T
+	testserver.Slot
 	replicas bool
 }
 
@@ -32,52 +31,19 @@ type slotted struct {
 func slottedCluster(t *testing.T, kind testserver.Kind, replicas bool, maxTTL time.Duration,
 	config ...string) *slotted {
 	t.Helper()
-	c := &slotted{t: t, all: testserver.Cluster(t, kind, 3, config...), replicas: replicas}
+	all := testserver.Cluster(t, kind, 3, config...)
+	c := &slotted{t, testserver.Slot{Key: clusterRegisters, All: all}, replicas}
 	if replicas {
-		c.all = append(c.all, testserver.AddReplicas(t, c.all, config...)...)
+		c.All = append(c.All, testserver.AddReplicas(t, c.All, config...)...)
 	}
-	for _, s := range c.all {
+	for _, s := range c.All {
 		allow(t, s, clusterPrefix)
 	}
-	c.owner().MarkAdmitted(clusterPrefix, maxTTL)
+	c.Owner().MarkAdmitted(clusterPrefix, maxTTL)
 	return c
 }
 
-// owner returns the server that has the slot.
-func (c *slotted) owner() (s *testserver.Server) {
-	c.t.Helper()
-	eventually(c.t, func() error {
-		if s = testserver.Owner(clusterRegisters, c.all...); s == nil {
-			return errors.New("no server has the slot")
-		}
-		return nil
-	})
-	return s
-}
-
-// replica returns the replica of a primary.
-func (c *slotted) replica(of *testserver.Server) *testserver.Server {
-	for i, s := range c.all {
-		if s == of {
-			return c.all[(i+3)%6]
-		}
-	}
-	panic("no server of the cluster")
-}
-
-// other returns a primary of the first three that is not this one.
-func (c *slotted) other(than *testserver.Server) *testserver.Server {
-	for _, s := range c.all[:3] {
-		if s != than {
-			return s
-		}
-	}
-	panic("no other")
-}
-
-func (c *slotted) slot() string { return c.all[0].Do("CLUSTER", "KEYSLOT", clusterPrefix) }
-
-func (c *slotted) url() string { return clusterURL(c.all...) }
+func (c *slotted) url() string { return clusterURL(c.All...) }
 
 func clusterURL(servers ...*testserver.Server) string {
 	var hosts []string
@@ -90,22 +56,6 @@ func clusterURL(servers ...*testserver.Server) string {
 func (c *slotted) client() *fenlock.Locker {
 	c.t.Helper()
 	return client(c.t, managedMaxTTL, func(c *fenlock.Config) { c.TTL = managedTTL }, c.url())
-}
-
-// assign gives the slot to a primary by hand, whatever keys there are.
-func (c *slotted) assign(to *testserver.Server) {
-	c.t.Helper()
-	slot, id := c.slot(), to.Do("CLUSTER", "MYID")
-	to.Do("CLUSTER", "SETSLOT", slot, "NODE", id)
-	eventually(c.t, func() error {
-		to.Do("CLUSTER", "DELSLOTS", slot)
-		to.Do("CLUSTER", "ADDSLOTS", slot)
-		to.Do("CLUSTER", "BUMPEPOCH")
-		if said := to.Do("EXISTS", clusterRegisters); said != "0" && said != "1" {
-			return errors.New(said)
-		}
-		return nil
-	})
 }
 
 func TestConformanceOfACluster(t *testing.T) {
@@ -124,14 +74,14 @@ func conformanceOfACluster(t *testing.T, of func(*valkeynode.Node) node.Node) {
 		nodetest.Run(t, func(t *testing.T) nodetest.Harness {
 			opened++
 			prefix := fmt.Sprintf("test-%d:", opened)
-			for _, s := range c.all {
+			for _, s := range c.All {
 				allow(t, s, "{fenlock}"+prefix)
 			}
-			c.owner().MarkAdmitted("{fenlock}"+prefix, time.Hour)
+			c.Owner().MarkAdmitted("{fenlock}"+prefix, time.Hour)
 			opener := func(url string) node.Node {
 				return of(joined(t, url, time.Hour, valkeynode.WithPrefix(prefix)))
 			}
-			return nodetest.Harness{Node: opener(c.url()), Other: opener(clusterURL(c.other(c.owner()))), Wait: time.Sleep}
+			return nodetest.Harness{Node: opener(c.url()), Other: opener(clusterURL(c.Other(c.Owner()))), Wait: time.Sleep}
 		})
 	})
 }
@@ -140,7 +90,7 @@ func conformanceOfACluster(t *testing.T, of func(*valkeynode.Node) node.Node) {
 func TestClusterMemberIsNeverNew(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		c := slottedCluster(t, kind, false, groupTTL)
-		owner := c.owner()
+		owner := c.Owner()
 		owner.Do("DEL", clusterRegisters)
 		grownUp(t, owner)
 		n := open(t, c.url())

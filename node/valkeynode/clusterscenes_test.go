@@ -14,32 +14,6 @@ import (
 	"github.com/fenlock/fenlock/node/valkeynode"
 )
 
-// reshard moves the slot with its keys to another primary, as the servers' own command does.
-func (c *slotted) reshard(from, to *testserver.Server) {
-	c.t.Helper()
-	slot := c.slot()
-	to.Do("CLUSTER", "SETSLOT", slot, "IMPORTING", from.Do("CLUSTER", "MYID"))
-	from.Do("CLUSTER", "SETSLOT", slot, "MIGRATING", to.Do("CLUSTER", "MYID"))
-	host, port, _ := strings.Cut(to.Addr(), ":")
-	for {
-		keys := strings.Fields(strings.Trim(from.Do("CLUSTER", "GETKEYSINSLOT", slot, "100"), "[]"))
-		if len(keys) == 0 {
-			break
-		}
-		for _, key := range keys {
-			if said := from.Do("MIGRATE", host, port, key, "0", "5000", "AUTH2", testserver.Operator, "any"); said != "OK" &&
-				said != "NOKEY" {
-				c.t.Fatalf("%s: %s", key, said)
-			}
-		}
-	}
-	for _, s := range []*testserver.Server{to, from} {
-		if said := s.Do("CLUSTER", "SETSLOT", slot, "NODE", to.Do("CLUSTER", "MYID")); said != "OK" {
-			c.t.Fatal(said)
-		}
-	}
-}
-
 // clusterScenes are how a slot comes to another member. Each ends when that has begun.
 var clusterScenes = []struct {
 	name     string
@@ -48,29 +22,29 @@ var clusterScenes = []struct {
 }{
 	{"election", true, func(c *slotted, owner *testserver.Server) { owner.Kill() }},
 	{"takeover", true, func(c *slotted, owner *testserver.Server) {
-		c.replica(owner).Do("CLUSTER", "FAILOVER", "TAKEOVER")
+		c.Replica(owner).Do("CLUSTER", "FAILOVER", "TAKEOVER")
 	}},
-	{"planned-failover", true, func(c *slotted, owner *testserver.Server) { c.replica(owner).Do("CLUSTER", "FAILOVER") }},
+	{"planned-failover", true, func(c *slotted, owner *testserver.Server) { c.Replica(owner).Do("CLUSTER", "FAILOVER") }},
 	{"stop-takeover-continue", true, func(c *slotted, owner *testserver.Server) {
 		owner.Pause()
-		c.replica(owner).Do("CLUSTER", "FAILOVER", "TAKEOVER")
+		c.Replica(owner).Do("CLUSTER", "FAILOVER", "TAKEOVER")
 		eventually(c.t, func() error {
-			if role := infoField(c.t, c.replica(owner), "role"); role != "master" {
+			if role := infoField(c.t, c.Replica(owner), "role"); role != "master" {
 				return fmt.Errorf("the replica is a %s", role)
 			}
 			return nil
 		})
 		owner.Resume()
 	}},
-	{"resharding", false, func(c *slotted, owner *testserver.Server) { c.reshard(owner, c.other(owner)) }},
+	{"resharding", false, func(c *slotted, owner *testserver.Server) { c.Reshard(owner, c.Other(owner), func() {}) }},
 	{"empty-heir", false, func(c *slotted, owner *testserver.Server) {
-		grownUp(c.t, c.other(owner)) // or it would be out for its start alone
+		grownUp(c.t, c.Other(owner)) // or it would be out for its start alone
 		owner.Kill()
-		c.assign(c.other(owner))
+		c.Assign(c.Other(owner))
 	}},
 	{"flush-and-move", false, func(c *slotted, owner *testserver.Server) {
 		owner.Do("FLUSHALL")
-		c.reshard(owner, c.other(owner))
+		c.Reshard(owner, c.Other(owner), func() {})
 	}},
 }
 
@@ -83,7 +57,7 @@ func TestSlotThatComesToAnother(t *testing.T) {
 				c := slottedCluster(t, kind, scene.replicas, managedMaxTTL, "cluster-require-full-coverage no")
 				holder, other := c.client(), c.client()
 				held := takes(t, holder, "orders/42")
-				owner := c.owner()
+				owner := c.Owner()
 
 				before := time.Now()
 				scene.move(c, owner)
@@ -96,7 +70,7 @@ func TestSlotThatComesToAnother(t *testing.T) {
 					return err
 				})
 				comesAfter(t, lock, held, before)
-				if at := c.owner(); at == owner {
+				if at := c.Owner(); at == owner {
 					t.Errorf("the slot has not moved: this tests nothing")
 				}
 				again := takes(t, holder, "orders/42")
@@ -115,7 +89,7 @@ func TestWaitersFollowTheSlot(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		c := slottedCluster(t, kind, false, managedMaxTTL)
 		holder := c.client()
-		waiter := client(t, managedMaxTTL, func(c *fenlock.Config) { c.TTL = managedTTL }, clusterURL(c.other(c.owner())))
+		waiter := client(t, managedMaxTTL, func(c *fenlock.Config) { c.TTL = managedTTL }, clusterURL(c.Other(c.Owner())))
 		for range 2 {
 			first := takes(t, holder, "orders/42")
 			got := make(chan *fenlock.Lock, 1)
@@ -129,7 +103,7 @@ func TestWaitersFollowTheSlot(t *testing.T) {
 				got <- l
 			}()
 			eventually(t, func() error {
-				if n := c.owner().Do("ZCARD", "fenlock-line:"+clusterPrefix+"orders/42"); n != "1" {
+				if n := c.Owner().Do("ZCARD", "fenlock-line:"+clusterPrefix+"orders/42"); n != "1" {
 					return fmt.Errorf("%s waiters in the queue", n)
 				}
 				return nil
@@ -143,7 +117,7 @@ func TestWaitersFollowTheSlot(t *testing.T) {
 				t.Errorf("token %d after %d", second.Token(), first.Token())
 			}
 			givesBack(t, second)
-			c.reshard(c.owner(), c.other(c.owner()))
+			c.Reshard(c.Owner(), c.Other(c.Owner()), func() {})
 		}
 	})
 }
@@ -156,7 +130,7 @@ func TestSlotThatIsNotServed(t *testing.T) {
 		n := joined(t, c.url(), groupTTL)
 		r := request("orders", "one")
 		want(t, node.Granted)(n.Do(bounded(t), as(node.Acquire, r)))
-		owner, slot := c.owner(), c.slot()
+		owner, slot := c.Owner(), c.Number()
 		says := func(text string, again func()) {
 			t.Helper()
 			eventually(t, func() error {
@@ -172,7 +146,7 @@ func TestSlotThatIsNotServed(t *testing.T) {
 			})
 		}
 		says("no member has it", func() {
-			for _, s := range c.all { // until no member has heard of the owner since
+			for _, s := range c.All { // until no member has heard of the owner since
 				s.Do("CLUSTER", "DELSLOTS", slot)
 			}
 		})
@@ -180,7 +154,7 @@ func TestSlotThatIsNotServed(t *testing.T) {
 		owner.Do("CLUSTER", "BUMPEPOCH")
 		acquire(t, n, request("another", "two"))
 
-		to := c.other(owner)
+		to := c.Other(owner)
 		to.Do("CLUSTER", "SETSLOT", slot, "IMPORTING", owner.Do("CLUSTER", "MYID"))
 		owner.Do("CLUSTER", "SETSLOT", slot, "MIGRATING", to.Do("CLUSTER", "MYID"))
 		says("is being moved", func() {}) // TRYAGAIN: the name is free
@@ -198,14 +172,14 @@ func TestClusterURLsThatDoNotFit(t *testing.T) {
 		refused(t, clusterURL(plain), plain.Addr(), "does not run in cluster mode")
 
 		c := slottedCluster(t, kind, false, groupTTL)
-		refused(t, c.all[0].URL(), c.all[0].Addr(), "valkey-cluster://")
+		refused(t, c.All[0].URL(), c.All[0].Addr(), "valkey-cluster://")
 
-		for _, s := range c.all {
+		for _, s := range c.All {
 			s.Do("ACL", "SETUSER", "default", "~*")
 		}
 		// Two nodes in one cluster, whichever members and tags they are by.
 		for _, tags := range [][2]string{{"a", "b"}, {"c", "c"}} {
-			one, two := open(t, clusterURL(c.all[0])+"/"+tags[0]), open(t, clusterURL(c.all[1])+"/"+tags[1])
+			one, two := open(t, clusterURL(c.All[0])+"/"+tags[0]), open(t, clusterURL(c.All[1])+"/"+tags[1])
 			join(t, one, two)
 			eventually(t, func() error {
 				one.Do(bounded(t), as(node.Acquire, request("a", "one")))
@@ -249,10 +223,10 @@ func join(t *testing.T, nodes ...*valkeynode.Node) {
 func TestSeedsOfACluster(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		c := slottedCluster(t, kind, true, managedMaxTTL)
-		owner := c.owner()
-		gone := c.other(owner)
+		owner := c.Owner()
+		gone := c.Other(owner)
 		gone.Kill()
-		for _, seed := range []*testserver.Server{c.replica(owner), c.replica(c.other(owner))} {
+		for _, seed := range []*testserver.Server{c.Replica(owner), c.Replica(c.Other(owner))} {
 			l := client(t, managedMaxTTL, func(c *fenlock.Config) { c.TTL = managedTTL }, clusterURL(gone, seed))
 			givesBack(t, takes(t, l, "orders/42"))
 		}
@@ -270,11 +244,11 @@ func TestSeedsOfACluster(t *testing.T) {
 func TestClusterAsOperatorsSeeIt(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		c := slottedCluster(t, kind, true, time.Minute)
-		n := joined(t, clusterURL(c.other(c.owner())), time.Minute)
+		n := joined(t, clusterURL(c.Other(c.Owner())), time.Minute)
 		r := long("orders/42", "me")
 		token := want(t, node.Granted)(n.Do(bounded(t), as(node.Acquire, r))).Register
 
-		looks := open(t, clusterURL(c.replica(c.owner())))
+		looks := open(t, clusterURL(c.Replica(c.Owner())))
 		if l, err := looks.Inspect(bounded(t), "orders/42"); err != nil || !l.Leased || l.Out || l.Origin != token {
 			t.Errorf("inspect: %+v, %v", l, err)
 		}
@@ -284,7 +258,7 @@ func TestClusterAsOperatorsSeeIt(t *testing.T) {
 			t.Errorf("list: %q, %v", listed, err)
 		}
 		look := node.Look{MaxTTL: time.Minute, Thorough: true}
-		e, err := open(t, clusterURL(c.replica(c.owner()))).Examine(bounded(t), look)
+		e, err := open(t, clusterURL(c.Replica(c.Owner()))).Examine(bounded(t), look)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -328,8 +302,8 @@ func TestEmptyHeirGrantsNothingThatIsHeld(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		c := slottedCluster(t, kind, false, managedMaxTTL, "cluster-require-full-coverage no")
 		n := joined(t, c.url(), managedMaxTTL)
-		owner := c.owner()
-		heir := c.other(owner)
+		owner := c.Owner()
+		heir := c.Other(owner)
 		grownUp(t, heir)
 		eventually(t, func() error { // of a connection that is made
 			_, err := n.Do(bounded(t), as(node.Acquire, request("before", "one")))
@@ -340,7 +314,7 @@ func TestEmptyHeirGrantsNothingThatIsHeld(t *testing.T) {
 		before := time.Now()
 		want(t, node.Granted)(n.Do(bounded(t), as(node.Acquire, r)))
 		owner.Kill()
-		c.assign(heir)
+		c.Assign(heir)
 		a := acquire(t, n, request("orders", "two"))
 		if after := time.Since(before); after < managedMaxTTL {
 			t.Errorf("granted after %v, while another holder has it for %v", after, managedMaxTTL)

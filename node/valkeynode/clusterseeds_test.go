@@ -106,7 +106,7 @@ func TestAnotherClusterThanBefore(t *testing.T) {
 func TestTwoNodesOfOneClusterAtOnce(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		c := slottedCluster(t, kind, false, groupTTL)
-		for _, s := range c.all {
+		for _, s := range c.All {
 			s.Do("ACL", "SETUSER", "default", "~*")
 			for _, tag := range []string{"a", "b"} {
 				do := func(args ...string) (string, error) { return s.Do(args...), nil }
@@ -114,7 +114,7 @@ func TestTwoNodesOfOneClusterAtOnce(t *testing.T) {
 			}
 		}
 		for range 10 {
-			one, two := open(t, clusterURL(c.all[0])+"/a"), open(t, clusterURL(c.all[1])+"/b")
+			one, two := open(t, clusterURL(c.All[0])+"/a"), open(t, clusterURL(c.All[1])+"/b")
 			join(t, one, two)
 			var all sync.WaitGroup
 			var errs [2]error
@@ -138,11 +138,11 @@ func TestTwoNodesOfOneClusterAtOnce(t *testing.T) {
 func TestReplicaThatTheClusterMoves(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		c := slottedCluster(t, kind, true, groupTTL)
-		owner := c.owner()
+		owner := c.Owner()
 		n := joined(t, c.url(), groupTTL)
 		eventually(t, func() error { // the replica is in step, and recorded
 			_, err := n.Do(bounded(t), as(node.Acquire, request("orders", "one")))
-			owner = c.owner() // a busy machine may have had an election
+			owner = c.Owner() // a busy machine may have had an election
 			if mark := owner.Do("HGET", clusterRegisters, "admitted"); !strings.HasSuffix(mark, "/1") {
 				return fmt.Errorf("the mark is %s, %v", mark, err)
 			}
@@ -168,7 +168,7 @@ func TestReplicaThatTheClusterMoves(t *testing.T) {
 		if said := found(); said != "" {
 			t.Errorf("with %s no: %s", setting, said)
 		}
-		c.replica(owner).Kill()
+		c.Replica(owner).Kill()
 		eventually(t, func() error {
 			_, err := n.Do(bounded(t), as(node.Acquire, request("another", "two")))
 			if err == nil || !strings.Contains(err.Error(), setting) {

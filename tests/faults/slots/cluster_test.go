@@ -46,16 +46,9 @@ func newScene(t *testing.T, kind testserver.Kind, seed int) *scene {
 	return s
 }
 
-func (s *scene) owner() (owner *testserver.Server) {
-	s.t.Helper()
-	s.until(func() error {
-		if owner = testserver.Owner(registers, s.all...); owner == nil {
-			return errors.New("no server has the slot")
-		}
-		return nil
-	})
-	return owner
-}
+func (s *scene) slot() testserver.Slot { return testserver.Slot{Key: registers, All: s.all} }
+
+func (s *scene) owner() *testserver.Server { return s.slot().Owner() }
 
 // pair returns the owner, and a replica of it that has its data.
 func (s *scene) pair() (owner, replica *testserver.Server) {

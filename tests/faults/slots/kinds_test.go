@@ -36,7 +36,7 @@ var kinds = []struct {
 	{"reshard", func(s *scene, owner, _ *testserver.Server) {
 		for _, to := range s.all {
 			if to != owner && to.Info("replication", "role") == "master" {
-				s.reshard(owner, to)
+				s.slot().Reshard(owner, to, func() { s.rest(100) })
 				return
 			}
 		}
@@ -122,22 +122,4 @@ func (s *scene) forget(member, other *testserver.Server) {
 			return errors.New(m.Addr() + " does not know the replica")
 		})
 	}
-}
-
-// reshard moves the slot with its keys.
-func (s *scene) reshard(from, to *testserver.Server) {
-	slot := from.Do("CLUSTER", "KEYSLOT", prefix)
-	to.Do("CLUSTER", "SETSLOT", slot, "IMPORTING", from.Do("CLUSTER", "MYID"))
-	from.Do("CLUSTER", "SETSLOT", slot, "MIGRATING", to.Do("CLUSTER", "MYID"))
-	host, port, _ := strings.Cut(to.Addr(), ":")
-	for {
-		keys := strings.Fields(strings.Trim(from.Do("CLUSTER", "GETKEYSINSLOT", slot, "3"), "[]"))
-		if len(keys) == 0 {
-			break
-		}
-		from.Do(append([]string{"MIGRATE", host, port, "", "0", "5000", "KEYS"}, keys...)...)
-		s.rest(100)
-	}
-	to.Do("CLUSTER", "SETSLOT", slot, "NODE", to.Do("CLUSTER", "MYID"))
-	from.Do("CLUSTER", "SETSLOT", slot, "NODE", to.Do("CLUSTER", "MYID"))
 }
