@@ -57,6 +57,12 @@ func AddReplicas(t testing.TB, primaries []*Server, config ...string) (replicas 
 			}
 			return nil
 		})
+		primaries[i].until(func() error { // which sends it what is written, and counts it, only then
+			if said := primaries[i].Do("INFO", "replication"); !strings.Contains(said, "state=online") {
+				return errors.New(said)
+			}
+			return nil
+		})
 		// All others know whose replica it is: they are asked for their votes.
 		for _, s := range primaries {
 			s.until(func() error {
