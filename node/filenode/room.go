@@ -39,7 +39,12 @@ func readRoom(f io.ReaderAt, h *header, number int) (*room, error) {
 		return nil, err
 	}
 	newest, torn := &room{number: number, which: 1}, 0
-	for which, b := range [...][]byte{both[:page], both[page:]} {
+	order := [...]int{0, 1} // the newer first, so that the older one's body is not read
+	if binary.LittleEndian.Uint64(both[page+4:]) > binary.LittleEndian.Uint64(both[4:]) {
+		order = [...]int{1, 0}
+	}
+	for _, which := range order {
+		b := both[which*page:][:page]
 		r := &room{number: number, which: which, seq: binary.LittleEndian.Uint64(b[4:]), level: int(b[12])}
 		length := int64(binary.LittleEndian.Uint32(b[16:]))
 		switch {
