@@ -13,7 +13,7 @@ func TestChecksum(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	table := crc32.MakeTable(crc32.Castagnoli)
 	for range 1000 {
-		b := make([]byte, [...]int{random.IntN(300), manyBytes + random.IntN(9)}[random.IntN(50)/49])
+		b := make([]byte, random.IntN(300))
 		for i := range b {
 			b[i] = byte(random.Uint32())
 		}
@@ -25,7 +25,7 @@ func TestChecksum(t *testing.T) {
 }
 
 func BenchmarkChecksum(b *testing.B) {
-	of := make([]byte, manyBytes)
+	of := make([]byte, 32<<10)
 	b.SetBytes(int64(len(of)))
 	for b.Loop() {
 		sum(of)
