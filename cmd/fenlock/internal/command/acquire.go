@@ -26,30 +26,36 @@ func (o *runOptions) acquireOrSignal(locker *fenlock.Locker, name string, signal
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	var (
-		lock *fenlock.Lock
-		err  error
-		done = make(chan struct{})
+		ended  os.Signal // by which the wait ended
+		done   = make(chan struct{})
+		listen sync.WaitGroup
 	)
-	go func() {
-		lock, err = o.acquire(ctx, locker, name)
-		close(done)
-	}()
-	for {
-		select {
-		case <-done:
-			return lock, err
-		case sig := <-signals:
-			if o.lead && withoutCommand(sig.(syscall.Signal)) {
-				continue
+	// Not the other way around: the stack of this goroutine is deep enough.
+	listen.Go(func() {
+		for {
+			select {
+			case <-done:
+				return
+			case sig := <-signals:
+				if o.lead && withoutCommand(sig.(syscall.Signal)) {
+					continue
+				}
+				ended = sig
+				cancel()
+				return
 			}
-			cancel()
-			<-done
-			if err == nil {
-				lock.Release(context.Background())
-			}
-			return nil, &exitError{status: exitSignal + int(sig.(syscall.Signal))}
 		}
+	})
+	lock, err := o.acquire(ctx, locker, name)
+	close(done)
+	listen.Wait()
+	if ended == nil {
+		return lock, err
 	}
+	if err == nil {
+		lock.Release(context.Background())
+	}
+	return nil, &exitError{status: exitSignal + int(ended.(syscall.Signal))}
 }
 
 // acquire takes the lock, or returns an error with the exit status and, for
