@@ -82,6 +82,7 @@ Start with: fenlock run --help`,
 	root.SetFlagErrorFunc(flagError)
 	root.Flags().BoolVarP(&printVersion, "version", "V", false, "print the version")
 	root.PersistentFlags().BoolVarP(&quiet, "quiet", "q", false, "print nothing on stderr but errors")
+	root.CompletionOptions.DisableDefaultCmd = only != "" // which takes as long as all flags
 	for _, s := range subcommands {
 		if only == "" || only == s.name {
 			root.AddCommand(s.make())
