@@ -8,8 +8,9 @@ import (
 	"github.com/fenlock/fenlock/node"
 )
 
-// missed notes that a node has not answered a request in time, or that it does not vote.
-func (c *client) missed(node int) { c.healing.Missed(node, c.w.now, c.w.now) }
+// missed notes that a node has not answered a request in time, or that it does not vote: since the
+// request was sent, as far as the client can tell.
+func (c *client) missed(node int, sent time.Duration) { c.healing.Missed(node, sent, c.w.now) }
 
 // leftOver reports whether a node cannot have the lease that was extended because of another
 // client's. That client died, or was cut off, in the middle of an attempt. Its lease ends by

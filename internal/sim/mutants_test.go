@@ -189,7 +189,7 @@ func asking(f func(c *client, q *node.Request)) func(r *rules) {
 // hung is a node that executes what it is asked for and never answers.
 var hung = requesting(func(c *client, to int, q node.Request, done func(node.Answer)) {
 	if to == 0 {
-		c.missed(to)
+		c.missed(to, c.w.now)
 		done = func(node.Answer) {}
 	}
 	c.request(to, q, done)

@@ -106,7 +106,7 @@ func (c *client) send(i int, r node.Request, again bool, done func(node.Answer))
 	inTime := func(at time.Duration) bool { return at-sent < c.nodeTimeout*9/10 }
 	missed := func() {
 		if c.epoch == epoch {
-			c.missed(i)
+			c.missed(i, sent)
 		}
 	}
 	c.sent++
