@@ -24,18 +24,6 @@ type seeded interface {
 // whatever the hash tag. Those of a server on its own are nil.
 type members []string
 
-// readMembers reads a server's reply to the question for the members of its cluster. It also
-// returns whether any of them has slots.
-func readMembers(reply resp.Reply, err error) (m members, serves bool, _ error) {
-	all, err := command.ParseMembers(reply, err)
-	for _, of := range all {
-		m = append(m, of.ID)
-		serves = serves || of.Slots
-	}
-	slices.Sort(m)
-	return m, serves, err
-}
-
 // meets reports whether two clusters have a member in common.
 func (m members) meets(other members) bool {
 	return slices.ContainsFunc(other, func(id string) bool {
@@ -48,10 +36,11 @@ func (m members) meets(other members) bool {
 // none before it compares the seeds, since another client may begin with another of them. A seed
 // in a cluster without slots is not yet anyone's node.
 func recognize(ctx context.Context, link resp.Link, dial uint64, before members) (members, error) {
-	m, _, err := readMembers(link.Do(ctx, command.Members()))
+	ids, _, err := command.ParseMembers(link.Do(ctx, command.Members()))
 	if err != nil {
 		return nil, err
 	}
+	m := members(ids)
 	of, several := link.(seeded)
 	switch {
 	case before != nil && !before.meets(m):
@@ -62,8 +51,8 @@ func recognize(ctx context.Context, link resp.Link, dial uint64, before members)
 	case before == nil && several:
 		replies := of.AskSeeds(ctx, command.Members())
 		for _, address := range slices.Sorted(maps.Keys(replies)) {
-			seed, serves, err := readMembers(replies[address], nil)
-			if err == nil && serves && !seed.meets(m) {
+			seed, serves, err := command.ParseMembers(replies[address], nil)
+			if err == nil && serves && !members(seed).meets(m) {
 				return nil, engine.Misconfiguredf("the URL names members of two clusters: %s and the owner of the slot have no member in common (CLUSTER NODES)",
 					address)
 			}

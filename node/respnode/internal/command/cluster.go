@@ -2,6 +2,7 @@ package command
 
 import (
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/fenlock/fenlock/node/engine"
@@ -11,21 +12,10 @@ import (
 // Members asks a member of a cluster for all of them.
 func Members() resp.Command { return resp.Command{"CLUSTER", "NODES"} }
 
-// Member is one server of a cluster, as another one or itself sees it.
-type Member struct {
-	ID      string
-	Address string // host:port
-	Primary bool
-	Failed  bool   // the others take it for down
-	Myself  bool   // it is the one that was asked
-	Slots   bool   // it has some
-	Of      string // the ID of a replica's primary
-}
-
-// ParseMembers reads the reply to Members.
-func ParseMembers(reply resp.Reply, err error) (all []Member, _ error) {
+// ParseMembers reads the reply to Members: their IDs, in order, and whether any of them has slots.
+func ParseMembers(reply resp.Reply, err error) (ids []string, serves bool, _ error) {
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	text, err := reply.ToString()
 	for line := range strings.Lines(strings.TrimPrefix(text, "txt:")) { // as RESP3 begins such a text
@@ -33,27 +23,13 @@ func ParseMembers(reply resp.Reply, err error) (all []Member, _ error) {
 		if len(words) < 8 || len(words[0]) != idOfMember {
 			continue
 		}
-		address, _, _ := strings.Cut(words[1], "@")
-		m := Member{ID: words[0], Address: address, Slots: len(words) > 8}
-		for flag := range strings.SplitSeq(words[2], ",") {
-			switch flag {
-			case "master":
-				m.Primary = true
-			case "fail":
-				m.Failed = true
-			case "myself":
-				m.Myself = true
-			}
-		}
-		if !m.Primary {
-			m.Of = words[3]
-		}
-		all = append(all, m)
+		ids, serves = append(ids, words[0]), serves || len(words) > 8
 	}
-	if err == nil && len(all) == 0 {
+	if err == nil && len(ids) == 0 {
 		err = quoteValue(engine.Misconfiguredf("the server lists no member of its cluster"), text)
 	}
-	return all, err
+	slices.Sort(ids)
+	return ids, serves, err
 }
 
 // idOfMember is the length of a member's ID.

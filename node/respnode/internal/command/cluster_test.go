@@ -86,14 +86,19 @@ func TestClusteredOrNot(t *testing.T) {
 
 func TestMembers(t *testing.T) {
 	const one, two = "07c37dfeb235213a872192d90877d0cd55635b91", "17c37dfeb235213a872192d90877d0cd55635b91"
-	all, err := ParseMembers(resp.Text("txt:"+one+" 127.0.0.1:7001@17001 myself,master - 0 0 1 connected 0-16383\n"+
-		two+" 127.0.0.1:7002@17002 slave,fail "+one+" 0 0 1 connected\n"), nil)
-	want := []Member{{ID: one, Address: "127.0.0.1:7001", Primary: true, Myself: true, Slots: true},
-		{ID: two, Address: "127.0.0.1:7002", Failed: true, Of: one}}
-	if err != nil || !slices.Equal(all, want) {
-		t.Errorf("%+v, %v", all, err)
+	replica, primary := two+" 127.0.0.1:7002@17002 slave,fail "+one+" 0 0 1 connected\n",
+		one+" 127.0.0.1:7001@17001 myself,master - 0 0 1 connected 0-16383\n"
+	for text, serves := range map[string]bool{"txt:" + replica + primary: true, primary + replica: true, replica: false} {
+		ids, slots, err := ParseMembers(resp.Text(text), nil)
+		want := []string{one, two}
+		if !serves {
+			want = want[1:]
+		}
+		if err != nil || !slices.Equal(ids, want) || slots != serves {
+			t.Errorf("%q: %v, %v, %v", text, ids, slots, err)
+		}
 	}
-	if _, err := ParseMembers(resp.Text("nothing\n"), nil); !errors.Is(err, node.ErrMisconfigured) {
+	if _, _, err := ParseMembers(resp.Text("nothing\n"), nil); !errors.Is(err, node.ErrMisconfigured) {
 		t.Errorf("of no member: %v", err)
 	}
 }
