@@ -171,14 +171,6 @@ func (v *Voting) look(ctx context.Context) (*Server, error) {
 // client that disagrees may be the first to be admitted, and this one would not hear.
 func (s *Server) Founded() bool { return s.terms.MaxTTL != 0 || !s.voting.Joined() }
 
-// Found admits a server that has nothing recorded, as Admit does, and has it looked at
-// again.
-func (v *Voting) Found(ctx context.Context, s *Server) (node.Absence, error) {
-	out, err := v.Admit(ctx)
-	s.stale.Store(true)
-	return out, err
-}
-
 // Again has the server looked at again before the next request.
 func (s *Server) Again() { s.stale.Store(true) }
 

@@ -43,7 +43,8 @@ func (s *Sender) operate(ctx context.Context, r *node.Request, wanted func() boo
 			return node.Answer{}, node.NotSent(err)
 		}
 		if !server.Founded() && r.Op != node.Release && !admitted {
-			if out, err := s.Voting.Found(ctx, server); err != nil || out.Cause != node.Present {
+			out, err := s.Voting.Admit(ctx)
+			if server.Again(); err != nil || out.Cause != node.Present {
 				return node.Answer{Status: node.Rejoining, Absence: out}, node.NotSent(err)
 			}
 			admitted = true
