@@ -36,7 +36,7 @@ func (s *store) Facts(ctx context.Context) (admit.Facts, error) {
 
 // Note implements admit.Store.
 func (s *store) Note(ctx context.Context, f admit.Facts) (bool, error) {
-	done, err := command.ParseNotice(s.link.Do(ctx, s.keys.Notice(f.State.(command.Facts).ReplID)))
+	done, err := command.ParseStep(s.link.Do(ctx, s.keys.Notice(f.State.(command.Facts).ReplID)))
 	return done, s.errors.Describe(err)
 }
 
@@ -50,7 +50,7 @@ func (s *store) Raise(_ context.Context, _ admit.Facts, tokens map[int]fence.Tok
 func (s *store) Mark(ctx context.Context, f admit.Facts, own admit.Terms, empty []string) (bool, error) {
 	tokens := s.tokens
 	s.tokens = nil
-	done, err := command.ParseAdmit(s.link.Do(ctx, s.keys.Admit(f.State.(command.Facts), own, empty, tokens)))
+	done, err := command.ParseStep(s.link.Do(ctx, s.keys.Admit(f.State.(command.Facts), own, empty, tokens)))
 	if err != nil || !done {
 		return false, s.errors.Describe(err)
 	}

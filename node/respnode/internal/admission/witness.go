@@ -96,7 +96,7 @@ func (v *Voting) Witnessed(ctx context.Context, s *Server) (*Server, error) {
 			return nil, fmt.Errorf("the server has %d of the %d replicas that may be promoted in its place, so that nothing that it promises would count%s: fenlock doctor says what to do (docs/valkey.md, “Replicas”)",
 				s.seen.InStep, v.witness.Needs(s.seen), migrated)
 		}
-		_, err := command.ParseWitness(v.store.link.Do(ctx, v.store.keys.Witness(s.replID, s.mark, s.seen.InStep)))
+		_, err := command.ParseStep(v.store.link.Do(ctx, v.store.keys.Witness(s.replID, s.mark, s.seen.InStep)))
 		s.stale.Store(true)
 		if err == nil {
 			s, err = v.Look(ctx)

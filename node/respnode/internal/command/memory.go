@@ -111,9 +111,6 @@ func (k *Keys) Notice(replID string) resp.Command {
 	return resp.Command{"EVAL", textOf("notice"), "1", k.registers, replID}
 }
 
-// ParseNotice reports whether the server is out, and that is recorded.
-func ParseNotice(reply resp.Reply, err error) (done bool, _ error) { return parseStep(reply, err) }
-
 // Admit raises the registers, and marks the server as admitted, as it was found, with the
 // client's own terms.
 func (k *Keys) Admit(found Facts, own admit.Terms, empty []string, tokens map[int]fence.Token) resp.Command {
@@ -130,12 +127,9 @@ func (k *Keys) Admit(found Facts, own admit.Terms, empty []string, tokens map[in
 	return append(resp.Command{"EVAL", textOf("admit"), "1", k.registers}, args...)
 }
 
-// ParseAdmit reports whether the server is marked: not if it is not what it was found to be any
-// more.
-func ParseAdmit(reply resp.Reply, err error) (done bool, _ error) { return parseStep(reply, err) }
-
-// parseStep reads the reply of a script that does nothing on a server that has changed.
-func parseStep(reply resp.Reply, err error) (done bool, _ error) {
+// ParseStep reads the reply to Notice, Admit or Witness. It reports whether it is done: not if the
+// server has changed.
+func ParseStep(reply resp.Reply, err error) (done bool, _ error) {
 	if err != nil {
 		return false, err
 	}
@@ -232,6 +226,3 @@ func (k *Keys) Touch(replID string) resp.Command {
 func (k *Keys) Witness(replID, mark string, replicas int) resp.Command {
 	return resp.Command{"EVAL", textOf("witness"), "1", k.registers, replID, mark, markOf(replID, replicas)}
 }
-
-// ParseWitness reports whether it is recorded. Otherwise the server has changed.
-func ParseWitness(reply resp.Reply, err error) (done bool, _ error) { return parseStep(reply, err) }
