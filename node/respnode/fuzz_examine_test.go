@@ -19,8 +19,8 @@ import (
 func FuzzExamine(f *testing.F) {
 	bulk := func(s string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(s), s) }
 	clock := "*2\r\n" + bulk("1800000000") + bulk("1")
-	looked := bulk(replytest.Info("used_memory", "1")) + bulk("") + "*7\r\n" +
-		bulk("4567def") + bulk("1000") + bulk("1") + bulk("a") + bulk("3") + bulk("b") + bulk("4567def 5") +
+	looked := bulk(replytest.Info("used_memory", "1")) + bulk("") + "*9\r\n" + bulk("b") +
+		bulk("4567def") + bulk("1000") + bulk("1") + bulk("a") + bulk("3") + bulk("c") + bulk("4567def 5") + bulk("2") +
 		"*1\r\n:1\r\n%2\r\n" + bulk("appendfsync") + bulk("always") + bulk("client-output-buffer-limit") + bulk(
 		"pubsub 1 2 3")
 	multi := "+OK\r\n*0\r\n+OK\r\n-ERR wrong number of arguments\r\n" + strings.Repeat("+QUEUED\r\n", 26) +

@@ -39,8 +39,7 @@ func (k *Keys) Look() []resp.Command {
 	return []resp.Command{
 		resp.Command{"INFO"},
 		resp.Command{"INFO", "commandstats"},
-		resp.Command{"HMGET", k.registers, "admitted", "maxttl", "durable", "empty", formatField, "members", "noticed",
-			"candidate"},
+		k.recorded(),
 	}
 }
 
@@ -71,14 +70,7 @@ func (l *Looked) Fragile() bool {
 
 // LookCloser asks for the rest.
 func (k *Keys) LookCloser() []resp.Command {
-	shas := make([]string, len(Operations))
-	for i, s := range Operations {
-		shas[i] = s.SHA()
-	}
-	return []resp.Command{
-		append(resp.Command{"SCRIPT", "EXISTS"}, shas...),
-		append(resp.Command{"CONFIG", "GET"}, settings...),
-	}
+	return []resp.Command{askScripts(), append(resp.Command{"CONFIG", "GET"}, settings...)}
 }
 
 // AddCloser reads the replies to LookCloser. What is denied is not known: the scripts are taken for
@@ -95,24 +87,19 @@ func (l *Looked) AddCloser(replies []resp.Reply, err error) error {
 	if l.Settings, err = replies[1].AsStrMap(); err != nil {
 		l.Settings = nil
 	}
-	l.FsyncAlways = l.Settings["appendfsync"] == "always" && l.Settings["no-appendfsync-on-rewrite"] == "no" &&
-		l.Settings["aof-load-truncated"] == "no"
+	l.FsyncAlways = fsyncAlways(l.Settings)
 	return nil
 }
 
 func (l *Looked) parseRegisters(reply resp.Reply) error {
-	fields, err := reply.AsStrSlice()
-	if err == nil && len(fields) != 8 {
-		err = engine.Misconfiguredf("a reply of %d values where 8 were asked for", len(fields))
+	values, err := reply.AsStrSlice()
+	if err == nil && len(values) != len(recorded) {
+		err = engine.Misconfiguredf("a reply of %d values where %d were asked for", len(values), len(recorded))
 	}
 	if err != nil {
 		return err
 	}
-	l.setMark(fields[0])
-	l.WasDurable, l.Empty = fields[2] == "1", strings.Fields(fields[3])
-	l.Format, l.noticed, l.Candidate = fields[4], fields[6], fields[7]
-	l.Terms, err = termsOf(fields[1], fields[5])
-	return cmp.Or(checkFormat(l.Format), err)
+	return l.record(values)
 }
 
 // Role is "primary", "replica", or how else the server says that it works.
@@ -126,17 +113,6 @@ func (l *Looked) Role() string {
 		return "replica"
 	}
 	return l.role
-}
-
-// fieldsOf reads the fields of an INFO.
-func fieldsOf(info string) map[string]string {
-	fields := make(map[string]string)
-	for line := range strings.Lines(info) {
-		if key, value, ok := strings.Cut(strings.TrimRight(line, "\r\n"), ":"); ok {
-			fields[key] = value
-		}
-	}
-	return fields
 }
 
 // Clock asks for the time.

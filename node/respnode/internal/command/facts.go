@@ -8,6 +8,7 @@ import (
 
 	"github.com/fenlock/fenlock/node/admit"
 	"github.com/fenlock/fenlock/node/engine"
+	"github.com/fenlock/fenlock/node/respnode/resp"
 )
 
 // Facts are what a server says of itself, and what its registers say of it.
@@ -58,13 +59,7 @@ type Facts struct {
 // ParseInfo reads the reply of INFO. The error is that of a server that cannot be a
 // node. It must be a member of a cluster if these are the keys of one, and else must not.
 func (k *Keys) ParseInfo(info string) (Facts, error) {
-	fields := make(map[string]string)
-	for line := range strings.Lines(info) {
-		key, value, ok := strings.Cut(strings.TrimRight(line, "\r\n"), ":")
-		if ok {
-			fields[key] = value
-		}
-	}
+	fields := fieldsOf(info)
 	f := Facts{
 		RunID:    fields["run_id"],
 		ReplID:   fields["master_replid"],
@@ -99,6 +94,17 @@ func (k *Keys) ParseInfo(info string) (Facts, error) {
 	_, f.Denied = fields["errorstat_NOPERM"]
 	_, f.ScriptsEverLoaded = fields["cmdstat_script|load"]
 	return f, f.check(k.clustered)
+}
+
+// fieldsOf reads the fields of an INFO.
+func fieldsOf(info string) map[string]string {
+	fields := make(map[string]string)
+	for line := range strings.Lines(info) {
+		if key, value, ok := strings.Cut(strings.TrimRight(line, "\r\n"), ":"); ok {
+			fields[key] = value
+		}
+	}
+	return fields
 }
 
 // Clustered reports whether the server is a member of a cluster. That may have another member take
@@ -153,10 +159,31 @@ func (f *Facts) Noticed() (since time.Duration, counting bool) {
 // durable then, and is, and nothing tells that it has left something out.
 func (f Facts) Kept() bool { return f.Marked != "" && f.WasDurable && f.Durable() && !f.Denied }
 
-// setMark takes the mark of admission as it is written.
-func (f *Facts) setMark(mark string) {
-	f.mark = mark
-	f.Marked, f.Recorded = SplitMark(mark)
+// recorded are the registers' own fields.
+var recorded = []string{"candidate", "admitted", "maxttl", "durable", "empty", formatField, "members", "noticed",
+	"replicas"}
+
+// recorded asks for the registers' own fields.
+func (k *Keys) recorded() resp.Command {
+	return append(resp.Command{"HMGET", k.registers}, recorded...)
+}
+
+// record takes the values of the registers' own fields. The error is that they cannot be used.
+func (f *Facts) record(values []string) (err error) {
+	f.Candidate, f.mark, f.WasDurable, f.Empty = values[0], values[1], values[3] == "1", strings.Fields(values[4])
+	f.Format, f.noticed = values[5], values[7]
+	f.Marked, f.Recorded = SplitMark(f.mark)
+	if had, err := strconv.Atoi(values[8]); err == nil {
+		f.had = min(max(had, 0), mostReplicas)
+	}
+	f.Terms, err = termsOf(values[2], values[6])
+	return cmp.Or(checkFormat(f.Format), err)
+}
+
+// fsyncAlways reports what Facts.FsyncAlways has, by the server's settings.
+func fsyncAlways(settings map[string]string) bool {
+	return settings["appendfsync"] == "always" && settings["no-appendfsync-on-rewrite"] == "no" &&
+		settings["aof-load-truncated"] == "no"
 }
 
 // witnesses returns how many replicas the next mark says that there are: those in step, and those

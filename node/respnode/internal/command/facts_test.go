@@ -128,7 +128,7 @@ func TestReplicasOfTheNextMark(t *testing.T) {
 			f = durable
 		}
 		f.Replicas.InStep = c.inStep
-		f.setMark(c.mark)
+		f.Marked, f.Recorded = SplitMark(c.mark)
 		f.had = c.had
 		if got := f.witnesses(); got != c.want {
 			t.Errorf("%+v: %d", c, got)

@@ -34,20 +34,15 @@ func (k *Keys) Candidate(candidate string) resp.Command {
 
 // Gather asks for all Facts. The candidate is random.
 func (k *Keys) Gather(candidate string) []resp.Command {
-	shas := make([]string, len(Operations))
-	for i, s := range Operations {
-		shas[i] = s.SHA()
-	}
 	return []resp.Command{
 		// First of all: should the data be flushed at any time from here on, this
 		// candidate is gone, and admit.lua notices.
 		k.Candidate(candidate),
 		// The mark before the scripts: see admission.FactsOf.
-		resp.Command{"HMGET", k.registers, "candidate", "admitted", "maxttl", "durable", "empty", formatField, "members",
-			"noticed", "replicas"},
+		k.recorded(),
 		resp.Command{"INFO"},
 		resp.Command{"INFO", "commandstats"},
-		append(resp.Command{"SCRIPT", "EXISTS"}, shas...),
+		askScripts(),
 		resp.Command{"CONFIG", "GET", "appendfsync", "no-appendfsync-on-rewrite", "aof-load-truncated"},
 		Clock(),
 	}
@@ -67,30 +62,20 @@ func (k *Keys) ParseFacts(replies []resp.Reply, err error) (Facts, error) {
 	if err != nil {
 		return Facts{}, err
 	}
-	fields, err := replies[1].AsStrSlice()
-	if err == nil && len(fields) != 9 {
-		err = fmt.Errorf("unexpected reply of %d values", len(fields))
+	values, err := replies[1].AsStrSlice()
+	if err == nil && len(values) != len(recorded) {
+		err = fmt.Errorf("unexpected reply of %d values", len(values))
 	}
 	// A full server refuses Gather's first command also where a candidate is there.
-	if err == nil && fields[0] == "" {
+	if err == nil && values[0] == "" {
 		err = replies[0].Err()
 	}
 	if err == nil {
-		err = checkFormat(fields[5])
+		err = f.record(values)
 	}
 	if err != nil {
 		return Facts{}, err
 	}
-	f.Candidate, f.Format, f.noticed = fields[0], fields[5], fields[7]
-	f.setMark(fields[1])
-	if f.Terms, err = termsOf(fields[2], fields[6]); err != nil {
-		return Facts{}, err
-	}
-	if had, err := strconv.Atoi(fields[8]); err == nil {
-		f.had = min(max(had, 0), mostReplicas)
-	}
-	f.WasDurable = fields[3] == "1"
-	f.Empty = strings.Fields(fields[4])
 	loaded, err := replies[4].AsIntSlice()
 	if err != nil {
 		return Facts{}, err
@@ -98,8 +83,7 @@ func (k *Keys) ParseFacts(replies []resp.Reply, err error) (Facts, error) {
 	f.ScriptsLoaded, f.ScriptsReady = slices.Contains(loaded, 1), !slices.Contains(loaded, 0)
 	// Managed servers deny CONFIG. Then it cannot be known, and the safe answer is no.
 	if config, err := replies[5].AsStrMap(); err == nil {
-		f.FsyncAlways = config["appendfsync"] == "always" && config["no-appendfsync-on-rewrite"] == "no" &&
-			config["aof-load-truncated"] == "no"
+		f.FsyncAlways = fsyncAlways(config)
 	}
 	f.Now, err = ParseClock(replies[6], nil)
 	return f, err
@@ -191,13 +175,11 @@ func (k *Keys) ParseRegisters(replies []resp.Reply, err error) (f Facts, tokens 
 	if err != nil {
 		return f, nil, err
 	}
-	f.setMark(fields["admitted"])
-	f.Candidate, f.Empty = fields["candidate"], strings.Fields(fields["empty"])
-	f.WasDurable = fields["durable"] == "1"
-	if err := checkFormat(fields[formatField]); err != nil {
-		return f, nil, err
+	values := make([]string, len(recorded))
+	for i, field := range recorded {
+		values[i] = fields[field]
 	}
-	if f.Terms, err = termsOf(fields["maxttl"], fields["members"]); err != nil {
+	if err := f.record(values); err != nil {
 		return f, nil, err
 	}
 	tokens = make(map[int]fence.Token)

@@ -6,6 +6,8 @@ import (
 	"encoding/hex"
 	"strings"
 	"sync"
+
+	"github.com/fenlock/fenlock/node/respnode/resp"
 )
 
 //go:embed scripts
@@ -75,3 +77,12 @@ var (
 	Operations = []*Script{releaseScript, releasesScript, extendsScript, extendScript, extendSharedScript, forceScript,
 		confirmScript, acquiresScript, acquireScript, acquireSharedScript}
 )
+
+// askScripts asks which of the operations' scripts are in the cache.
+func askScripts() resp.Command {
+	command := resp.Command{"SCRIPT", "EXISTS"}
+	for _, s := range Operations {
+		command = append(command, s.SHA())
+	}
+	return command
+}

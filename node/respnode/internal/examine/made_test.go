@@ -67,8 +67,8 @@ func (m made) server(t testing.TB) Server {
 	if m.noConfig {
 		config = "-NOPERM User u has no permissions to run the 'config|get' command\r\n"
 	}
-	registers := "*8\r\n"
-	for _, value := range m.registers {
+	registers := "*9\r\n" + bulk(m.registers[7]) // the candidate
+	for _, value := range append(m.registers[:7:7], "") {
 		registers += bulk(value)
 	}
 	var replies []resp.Reply
