@@ -1,6 +1,7 @@
 package zknode
 
 import (
+	"bytes"
 	"fmt"
 	"strconv"
 	"strings"
@@ -53,85 +54,27 @@ type groupRecord struct {
 	empty    []string // as in node.Registers
 }
 
+// layout is the text of a groupRecord.
+const layout = "fenlock group %d\nserver %q\nmemory %q\nadmitted %t\nmaxttl %d\nmembers %q\nempty %q\n"
+
 func (g groupRecord) text() []byte {
-	return fmt.Appendf(nil, "fenlock group %d\nserver %s\nmemory %s\nadmitted %t\nmaxttl %d\nmembers %s\nempty %s\n",
-		format, strconv.Quote(g.server), strconv.Quote(g.memory), g.admitted, g.terms.MaxTTL.Milliseconds(),
-		strconv.Quote(g.terms.Members), strconv.Quote(strings.Join(g.empty, " ")))
+	return fmt.Appendf(nil, layout, format, g.server, g.memory, g.admitted, g.terms.MaxTTL.Milliseconds(), g.terms.Members,
+		strings.Join(g.empty, " "))
 }
 
-func parseGroup(text []byte) (groupRecord, error) {
-	r := lines{rest: string(text)}
-	r.header("group")
-	g := groupRecord{server: r.quoted("server"), memory: r.quoted("memory")}
-	g.admitted = r.field("admitted") == "true"
-	g.terms.MaxTTL = time.Duration(r.number("maxttl", maxMillis)) * time.Millisecond
-	g.terms.Members, g.empty = r.quoted("members"), strings.Fields(r.quoted("empty"))
-	if g.server == "" || g.memory == "" || g.admitted && (g.terms.MaxTTL == 0 || g.terms.Members == "") ||
-		strings.Trim(g.memory, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") != "" {
-		r.bad = true
-	}
-	return g, r.err("the group's record")
-}
-
-// lines takes a text apart.
-type lines struct {
-	rest string
-	bad  bool
-	why  error
-}
-
-func (r *lines) line() string {
-	line, rest, ok := strings.Cut(r.rest, "\n")
-	if !ok {
-		r.bad = true
-	}
-	r.rest = rest
-	return line
-}
-
-func (r *lines) header(kind string) {
-	version := r.field("fenlock " + kind)
-	if n, err := strconv.Atoi(version); err == nil && n != format && r.why == nil {
-		r.bad, r.why = true, fmt.Errorf("it has the format %d, and this program knows format %d: use one version of fenlock", n,
-			format)
-	} else if err != nil || n != format {
-		r.bad = true
-	}
-}
-
-func (r *lines) field(name string) string {
-	value, ok := strings.CutPrefix(r.line(), name+" ")
-	if !ok {
-		r.bad = true
-	}
-	return value
-}
-
-func (r *lines) quoted(name string) string {
-	value, err := strconv.Unquote(r.field(name))
-	if err != nil {
-		r.bad = true
-	}
-	return value
-}
-
-func (r *lines) number(name string, most uint64) uint64 {
-	n, err := strconv.ParseUint(r.field(name), 10, 64)
-	if err != nil || n > most {
-		r.bad = true
-	}
-	return n
-}
-
-// err says that what was read is not fenlock's. It does not repeat it: there may be the
+// parseGroup reads a text that is as text writes it. The error does not repeat it: there may be the
 // identity of a holder in it.
-func (r *lines) err(what string) error {
-	switch {
-	case r.why != nil:
-		return fmt.Errorf("%w: the znode of %s cannot be read: %w", node.ErrMisconfigured, what, r.why)
-	case r.bad:
-		return fmt.Errorf("%w: the znode of %s is not as fenlock writes it: another program has changed it",
-			node.ErrMisconfigured, what)
+func parseGroup(text []byte) (g groupRecord, err error) {
+	found, ms, empty := format, uint64(0), ""
+	fmt.Sscanf(string(text), layout, &found, &g.server, &g.memory, &g.admitted, &ms, &g.terms.Members, &empty)
+	if found != format {
+		return g, fmt.Errorf("%w: the znode of the group's record cannot be read: it has the format %d, and this program knows format %d: use one version of fenlock", node.ErrMisconfigured, found, format)
 	}
-	return nil
+	g.terms.MaxTTL, g.empty = time.Duration(min(ms, maxMillis))*time.Millisecond, strings.Fields(empty)
+	if g.server == "" || g.memory == "" || g.admitted && (g.terms.MaxTTL == 0 || g.terms.Members == "") ||
+		strings.Trim(g.memory, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") != "" || !bytes.HasPrefix(text, g.text()) {
+		return g, fmt.Errorf("%w: the znode of the group's record is not as fenlock writes it: another program has changed it",
+			node.ErrMisconfigured)
+	}
+	return g, nil
 }

@@ -90,6 +90,22 @@ func FuzzRecords(f *testing.F) {
 	})
 }
 
+// What a person has changed in the record of the group is refused, and not repeated.
+func TestChangedGroup(t *testing.T) {
+	text := string(groupRecord{server: "a", memory: "MEM", admitted: true,
+		terms: admit.Terms{MaxTTL: time.Second, Members: "one two"}, empty: []string{"x", "y"}}.text())
+	for _, change := range [][2]string{{"", ""}, {text[len(text)-1:], ""}, {"MEM", "mem"}, {`"a"`, `""`}, {`"a"`, "a"},
+		{"1000", "0"}, {"1000", "-1000"}, {"1000", "1e3"}, {"1000", "99999999999999999"}, {"true", "yes"}, {"one two", ""},
+		{"server", "secret"}, {"maxttl", "memory"}} {
+		changed := strings.Replace(text, change[0], change[1], 1)
+		_, err := parseGroup([]byte(changed))
+		if (err == nil) != (changed == text) || err != nil && (!errors.Is(err, node.ErrMisconfigured) ||
+			!strings.Contains(err.Error(), "not as fenlock writes it") || strings.Contains(err.Error(), "secret")) {
+			t.Errorf("%q: %v", changed, err)
+		}
+	}
+}
+
 // Another format is not taken for nonsense.
 func TestAnotherFormat(t *testing.T) {
 	for text, parse := range map[string]func([]byte) error{
