@@ -80,9 +80,6 @@ func (e *LostError) Unwrap() error { return e.Cause }
 // errUnsent is of a connection that takes nothing more.
 var errUnsent = errors.New("the connection is clogged: too much waits to be sent")
 
-// Epoch returns the leader's, by the newest transaction that was seen: the number of its term.
-func (l *Link) Epoch() int64 { return l.session.zxid.load() >> 32 }
-
 // Server returns the address of the other end.
 func (l *Link) Server() string { return l.server }
 

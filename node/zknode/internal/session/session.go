@@ -119,9 +119,6 @@ func unconnected(ctx context.Context, last error) error {
 	return fmt.Errorf("no server can be used: %w (%w)", last, ctx.Err())
 }
 
-// Zxid returns the largest transaction that was seen.
-func (s *Session) Zxid() int64 { return s.zxid.load() }
-
 // Close ends the connection. If finish is set, the session is ended too, and what is
 // ephemeral in it goes; otherwise it ends by itself when its timeout has passed.
 func (s *Session) Close(finish bool) {

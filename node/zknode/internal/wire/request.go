@@ -6,7 +6,6 @@ import "encoding/binary"
 const (
 	opCreate   = 1
 	opDelete   = 2
-	opExists   = 3
 	opGet      = 4
 	opSet      = 5
 	opSync     = 9
