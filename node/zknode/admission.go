@@ -71,13 +71,8 @@ func (n *Node) facts(ctx context.Context, count bool) (f admit.Facts, err error)
 		requests = append(requests, wire.Set{Path: n.paths.clock(), Version: wire.Any})
 	}
 	replies, err := link.Do(ctx, requests...)
-	if err != nil {
+	if err = cmp.Or(err, n.unread(replies)); err != nil {
 		return f, err
-	}
-	for _, reply := range replies {
-		if reply.Err != wire.OK && reply.Err != wire.NoNode {
-			return f, n.describe(reply.Err)
-		}
 	}
 	f.Recorded = f.Recorded || len(replies[0].Children) > 0
 	if f.Cause = node.Unused; f.Recorded {
@@ -110,10 +105,8 @@ func (n *Node) readState(ctx context.Context, link *session.Link) (s state, err 
 		}
 		s.link = link
 		before, children, after := replies[1], replies[2], replies[3]
-		for _, reply := range replies[1:] {
-			if reply.Err != wire.OK && reply.Err != wire.NoNode {
-				return s, n.describe(reply.Err)
-			}
+		if err := n.unread(replies[1:]); err != nil {
+			return s, err
 		}
 		if before.Err != after.Err || before.Stat.Mzxid != after.Stat.Mzxid {
 			continue // the others are written in one step with it
@@ -138,21 +131,21 @@ func (n *Node) readState(ctx context.Context, link *session.Link) (s state, err 
 	return s, errors.New("the record of the group changes all the time")
 }
 
-// over returns the connection over which a state was read, or nil if there is another connection by
-// now. The servers may have been set back in between, to what looks the same.
-func (s store) over(ctx context.Context, was state) (*session.Link, error) {
+// over returns what facts rest on, and the connection over which it was read, or nil if there is
+// another connection by now. The servers may have been set back in between, to what looks the same.
+func (s store) over(ctx context.Context, f admit.Facts) (was state, _ *session.Link, _ error) {
+	was = f.State.(state)
 	link, err := s.session.Link(ctx)
 	if err != nil || link != was.link {
-		return nil, err
+		return was, nil, err
 	}
-	return link, nil
+	return was, link, nil
 }
 
 // Note implements admit.Store: the memory gets another name, and a note that it is out, whose time
 // counts. All marks go. The registers that this client knows are raised before.
 func (s store) Note(ctx context.Context, f admit.Facts) (bool, error) {
-	was := f.State.(state)
-	link, err := s.over(ctx, was)
+	was, link, err := s.over(ctx, f)
 	if link == nil || err != nil {
 		return false, err
 	}
@@ -241,8 +234,7 @@ func (n *Node) found(ctx context.Context, link *session.Link) error {
 
 // Raise implements admit.Store. It does nothing to a memory that is not out any more.
 func (s store) Raise(ctx context.Context, f admit.Facts, tokens map[int]fence.Token) error {
-	was := f.State.(state)
-	link, err := s.over(ctx, was)
+	was, link, err := s.over(ctx, f)
 	if link == nil || err != nil {
 		return err
 	}
@@ -251,8 +243,7 @@ func (s store) Raise(ctx context.Context, f admit.Facts, tokens map[int]fence.To
 
 // Mark implements admit.Store. Leases of before are of another memory, and do not count.
 func (s store) Mark(ctx context.Context, f admit.Facts, own admit.Terms, empty []string) (bool, error) {
-	was := f.State.(state)
-	link, err := s.over(ctx, was)
+	was, link, err := s.over(ctx, f)
 	if link == nil || err != nil {
 		return false, err
 	}

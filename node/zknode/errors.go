@@ -30,6 +30,16 @@ func isUndone(err error) bool {
 	return errors.Is(err, node.ErrNotSent) || errors.Is(err, cas.ErrConflict)
 }
 
+// unread returns why one of some znodes could not be read, nil if each was, or is not there.
+func (n *Node) unread(replies []wire.Reply) error {
+	for _, reply := range replies {
+		if reply.Err != wire.OK && reply.Err != wire.NoNode {
+			return n.describe(reply.Err)
+		}
+	}
+	return nil
+}
+
 // refused reports whether a code means that nothing was carried out.
 func refused(c wire.Code) bool {
 	switch c {

@@ -91,12 +91,9 @@ func (n *Node) ended(ctx context.Context, sessions []string) (ended []bool, err 
 		return nil, cas.Again(err)
 	}
 	for _, reply := range replies {
-		if reply.Err != wire.OK && reply.Err != wire.NoNode {
-			return nil, n.describe(reply.Err)
-		}
 		ended = append(ended, reply.Err == wire.NoNode)
 	}
-	return ended, err
+	return ended, cmp.Or(err, n.unread(replies))
 }
 
 // read reads the znode of a stripe.
@@ -233,8 +230,8 @@ func (n *Node) stripes(ctx context.Context, link *session.Link, yield func(strip
 	if err != nil {
 		return err
 	}
-	if code := replies[1].Err; code != wire.OK && code != wire.NoNode {
-		return n.describe(code)
+	if err := n.unread(replies[1:]); err != nil {
+		return err
 	}
 	slices.Sort(replies[1].Children)
 	for some := range slices.Chunk(replies[1].Children, listAtOnce) {
