@@ -64,7 +64,7 @@ func (v *voting) look(ctx context.Context) (l *looked, f admit.Facts, err error)
 	n := v.cluster
 	l = new(looked)
 	var a outcome
-	err = n.pool.repeat(ctx, func(ctx context.Context, _ *member, c *clientv3.Client) (err error) {
+	err = n.pool.repeat(ctx, func(ctx context.Context, c *clientv3.Client) (err error) {
 		v.mu.Lock()
 		floor, lives := v.revision, v.lives
 		v.mu.Unlock()
@@ -166,7 +166,7 @@ func (v *voting) judge(ctx context.Context, l *looked, f *admit.Facts) error {
 	}
 	f.Counted = true
 	var a *clientv3.LeaseTimeToLiveResponse
-	err := v.cluster.pool.repeat(ctx, func(ctx context.Context, _ *member, c *clientv3.Client) (err error) {
+	err := v.cluster.pool.repeat(ctx, func(ctx context.Context, c *clientv3.Client) (err error) {
 		a, err = c.TimeToLive(ctx, clientv3.LeaseID(l.quarantine.Lease))
 		return err
 	})
@@ -240,11 +240,7 @@ func (v *voting) Note(ctx context.Context, f admit.Facts) (bool, error) {
 // quarantine begins to count. The etcd lease is asked for when the mark is gone for certain.
 func (v *voting) quarantine(ctx context.Context, f admit.Facts, l *looked) (bool, error) {
 	n := v.cluster
-	m, err := n.pool.ready(ctx)
-	if err != nil {
-		return false, err
-	}
-	c, err := m.open(ctx)
+	_, c, err := n.pool.ready(ctx)
 	if err != nil {
 		return false, err
 	}

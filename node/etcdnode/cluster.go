@@ -24,11 +24,7 @@ type cluster struct {
 // match node.ErrNotSent leaves it open whether it was carried out.
 func (c *cluster) commit(ctx context.Context, t txn) (outcome, error) {
 	for renewed := false; ; renewed = true {
-		m, err := c.pool.ready(ctx)
-		if err != nil {
-			return outcome{}, describe(ctx, err)
-		}
-		client, err := m.open(ctx)
+		m, client, err := c.pool.ready(ctx)
 		if err != nil {
 			return outcome{}, describe(ctx, err)
 		}

@@ -103,7 +103,7 @@ func (l *listener) attend(life context.Context, of *engine.Listener) error {
 func (l *listener) register(ctx context.Context) (lease clientv3.LeaseID, revision int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, grantTimeout)
 	defer cancel()
-	err = l.cluster.pool.repeat(ctx, func(ctx context.Context, _ *member, c *clientv3.Client) (err error) {
+	err = l.cluster.pool.repeat(ctx, func(ctx context.Context, c *clientv3.Client) (err error) {
 		lease, err = grant(ctx, c, listenSeconds)
 		return err
 	})
@@ -214,10 +214,8 @@ func (l *listeners) leave() {
 		if id == clientv3.NoLease {
 			continue
 		}
-		if m, err := l.cluster.pool.ready(ctx); err == nil {
-			if c, err := m.open(ctx); err == nil {
-				c.Revoke(ctx, id)
-			}
+		if _, c, err := l.cluster.pool.ready(ctx); err == nil {
+			c.Revoke(ctx, id)
 		}
 	}
 }

@@ -83,12 +83,12 @@ func (m *member) open(ctx context.Context) (*clientv3.Client, error) {
 // errConnecting is of a member that is being connected to.
 var errConnecting = errors.New("it does not answer")
 
-// connected returns nil as soon as a request can be sent to the member. It returns an error after
-// patience, or if the member cannot be connected to.
-func (m *member) connected(ctx context.Context) error {
+// connected returns the member's client as soon as a request can be sent by it. It returns an error
+// after patience, or if the member cannot be connected to.
+func (m *member) connected(ctx context.Context) (*clientv3.Client, error) {
 	c, err := m.open(ctx)
 	if err != nil {
-		return fmt.Errorf("%s: %w", m.address, err)
+		return nil, fmt.Errorf("%s: %w", m.address, err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -97,16 +97,16 @@ func (m *member) connected(ctx context.Context) error {
 		state := conn.GetState()
 		switch state {
 		case connectivity.Ready:
-			return nil
+			return c, nil
 		case connectivity.Idle:
 			conn.Connect()
 		case connectivity.TransientFailure:
-			return fmt.Errorf("%s: %w", m.address, describe(context.Background(), m.why(ctx, c)))
+			return nil, fmt.Errorf("%s: %w", m.address, describe(context.Background(), m.why(ctx, c)))
 		case connectivity.Shutdown:
-			return engine.ErrClosed
+			return nil, engine.ErrClosed
 		}
 		if !conn.WaitForStateChange(ctx, state) {
-			return fmt.Errorf("%s: %w", m.address, errConnecting)
+			return nil, fmt.Errorf("%s: %w", m.address, errConnecting)
 		}
 	}
 }
@@ -138,14 +138,10 @@ const memberPatience = time.Second
 func (m *member) answers(ctx context.Context) (*clientv3.StatusResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, memberPatience)
 	defer cancel()
-	var err error
-	for err = m.connected(ctx); errors.Is(err, errConnecting) && ctx.Err() == nil; {
-		err = m.connected(ctx)
+	c, err := m.connected(ctx)
+	for errors.Is(err, errConnecting) && ctx.Err() == nil {
+		c, err = m.connected(ctx)
 	}
-	if err != nil {
-		return nil, err
-	}
-	c, err := m.open(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -76,24 +76,25 @@ func (p *pool) lately() error {
 	return p.problem
 }
 
-// ready returns a member that is connected. Its error is of a request that was not sent.
-func (p *pool) ready(ctx context.Context) (*member, error) {
+// ready returns a member that is connected, and its client. Its error is of a request that was not
+// sent.
+func (p *pool) ready(ctx context.Context) (*member, *clientv3.Client, error) {
 	var last error
 	for tries := 1; ; tries++ {
 		m, _ := p.now()
-		err := m.connected(ctx)
+		c, err := m.connected(ctx)
 		if err == nil {
-			return m, nil
+			return m, c, nil
 		}
 		if last == nil || !errors.Is(err, errConnecting) {
 			last = err // says more
 			p.note(err)
 		}
 		if ctx.Err() != nil {
-			return nil, node.NotSent(fmt.Errorf("%w: no member of the cluster is connected: %w", ctx.Err(), last))
+			return nil, nil, node.NotSent(fmt.Errorf("%w: no member of the cluster is connected: %w", ctx.Err(), last))
 		}
 		if node.Permanent(err) && tries >= len(p.members) {
-			return nil, node.NotSent(err)
+			return nil, nil, node.NotSent(err)
 		}
 		p.leave(m)
 		if !errors.Is(err, errConnecting) {
@@ -113,19 +114,15 @@ const (
 
 // repeat asks one member after the other, until one answers or ctx is done: for what may be
 // carried out twice.
-func (p *pool) repeat(ctx context.Context, ask func(ctx context.Context, m *member, c *clientv3.Client) error) error {
+func (p *pool) repeat(ctx context.Context, ask func(ctx context.Context, c *clientv3.Client) error) error {
 	learners := 0
 	for wait := firstTry; ; wait = min(2*wait, mostTry) {
-		m, err := p.ready(ctx)
-		if err != nil {
-			return err
-		}
-		c, err := m.open(ctx)
+		m, c, err := p.ready(ctx)
 		if err != nil {
 			return err
 		}
 		try, cancel := context.WithTimeout(ctx, wait)
-		err = ask(try, m, c)
+		err = ask(try, c)
 		cancel()
 		switch {
 		case tokenGone(err) && wait == firstTry:

@@ -29,7 +29,7 @@ func TestRefusedManyTimes(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	asked := 0
-	err = n.pool.repeat(ctx, func(ctx context.Context, _ *member, _ *clientv3.Client) error {
+	err = n.pool.repeat(ctx, func(ctx context.Context, _ *clientv3.Client) error {
 		if asked++; ctx.Err() != nil {
 			t.Fatalf("the question %d has no time", asked)
 		}

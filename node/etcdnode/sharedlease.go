@@ -111,7 +111,7 @@ func (s *sharedLeases) grantFor(g *granting, class int64) {
 // grant asks etcd for one. It is asked again where the request may have been lost: then an unused
 // lease is left, and ends.
 func (s *sharedLeases) grant(ctx context.Context, class int64) (l *sharedLease, err error) {
-	err = s.pool.repeat(ctx, func(ctx context.Context, _ *member, c *clientv3.Client) error {
+	err = s.pool.repeat(ctx, func(ctx context.Context, c *clientv3.Client) error {
 		sent := clock.Now()
 		id, err := grant(ctx, c, class)
 		l = &sharedLease{id: id, life: time.Duration(class) * time.Second, sent: sent}

@@ -252,10 +252,7 @@ func (v *voting) preferLeader() {
 	defer cancel()
 	asked, _ := n.pool.now()
 	leads := func(m *member) (is, known bool) {
-		if m.connected(ctx) != nil {
-			return false, false
-		}
-		c, err := m.open(ctx)
+		c, err := m.connected(ctx)
 		if err != nil {
 			return false, false
 		}
