@@ -37,27 +37,20 @@ func (n store) Registers(ctx context.Context) (r node.Registers, err error) {
 	r = node.Registers{Server: f.Server, Memory: f.Memory, Admitted: f.Votes || f.Kept, Empty: f.Empty,
 		MaxTTL: f.Terms.MaxTTL, Members: f.Terms.Members, Tokens: map[int]fence.Token{}}
 	// With the condition, the registers are those of the facts, or none.
-	rows, err := conn.QueryContext(ctx, fmt.Sprintf(`SELECT stripe, token FROM fenlock_stripes
-		WHERE (SELECT version FROM fenlock_meta WHERE id = 1) = %d AND %s LIMIT %d`, m.version, s.here(m.Volatile != ""), node.Stripes+1))
-	if err != nil {
-		return r, err
-	}
-	defer rows.Close()
-	read := 0
-	for ; rows.Next(); read++ {
-		var stripe int
-		var token int64
-		if err := rows.Scan(&stripe, &token); err != nil {
-			return r, err
-		}
+	var read, stripe int
+	var token int64
+	err = each(ctx, conn, fmt.Sprintf(`SELECT stripe, token FROM fenlock_stripes
+		WHERE (SELECT version FROM fenlock_meta WHERE id = 1) = %d AND %s LIMIT %d`, m.version, s.here(m.Volatile != ""), node.Stripes+1), func() error {
+		read++
 		if stripe < 0 || stripe >= node.Stripes || token < 0 || token > int64(fence.MaxToken) {
-			return r, fmt.Errorf("%w: stripe %d has the register %d", cas.ErrDamaged, stripe, token)
+			return fmt.Errorf("%w: stripe %d has the register %d", cas.ErrDamaged, stripe, token)
 		}
 		if token > 0 {
 			r.Tokens[stripe] = fence.Token(token)
 		}
-	}
-	if err := rows.Err(); err != nil {
+		return nil
+	}, &stripe, &token)
+	if err != nil {
 		return r, err
 	}
 	if read == 0 {

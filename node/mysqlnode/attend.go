@@ -136,29 +136,21 @@ func (l *listener) look(ctx context.Context) error {
 		where += ` OR stripe IN (` + stripes + `)`
 	}
 	// The first row is the clock.
-	rows, err := l.conn.QueryContext(ctx, fmt.Sprintf(`SELECT -1, %s + %s, x'' UNION ALL SELECT stripe, turns, notices FROM fenlock_stripes WHERE turns > %d AND (%s) LIMIT %d`,
-		clockBegan, clockSince, l.Floor().Microseconds(), where, node.Stripes+1))
+	var stripe int
+	var now, turns int64
+	var notices []byte
+	err := each(ctx, l.conn, fmt.Sprintf(`SELECT -1, %s + %s, x'' UNION ALL SELECT stripe, turns, notices FROM fenlock_stripes WHERE turns > %d AND (%s) LIMIT %d`,
+		clockBegan, clockSince, l.Floor().Microseconds(), where, node.Stripes+1), func() error {
+		if stripe < 0 {
+			now = turns
+		} else {
+			l.Heard(stripe, notices)
+		}
+		return nil
+	}, &stripe, &turns, &notices)
 	if err != nil {
 		return err
 	}
-	defer rows.Close()
-	var now time.Duration
-	for rows.Next() {
-		var stripe int
-		var turns int64
-		var notices []byte
-		if err := rows.Scan(&stripe, &turns, &notices); err != nil {
-			return err
-		}
-		if stripe < 0 {
-			now = time.Duration(turns) * time.Microsecond
-			continue
-		}
-		l.Heard(stripe, notices)
-	}
-	if err := rows.Err(); err != nil {
-		return err
-	}
-	l.Looked(now)
+	l.Looked(time.Duration(now) * time.Microsecond)
 	return nil
 }

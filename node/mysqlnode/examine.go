@@ -79,33 +79,18 @@ func (n *Node) examine(ctx context.Context, of node.Look, e *node.Examination) e
 
 // damaged counts the rows that cannot be used, a page at a time.
 func damaged(ctx context.Context, conn *sql.Conn) (bad int, err error) {
-	for from := 0; from < node.Stripes; from += pageSize {
-		more, err := damagedIn(ctx, conn, from)
-		if bad += more; err != nil {
-			return bad, err
-		}
+	var token int64
+	var r cas.Record
+	for from := 0; from < node.Stripes && err == nil; from += pageSize {
+		err = each(ctx, conn, fmt.Sprintf(`SELECT token, leases, waiters FROM fenlock_stripes
+		WHERE stripe >= %d AND stripe < %d AND (token <> 0 OR LENGTH(leases) > 0) LIMIT %d`, from, from+pageSize, pageSize), func() error {
+			if r.Register = fence.Token(token); token < 0 || r.Check() != nil {
+				bad++
+			}
+			return nil
+		}, &token, &r.Leases, &r.Queues)
 	}
-	return bad, nil
-}
-
-func damagedIn(ctx context.Context, conn *sql.Conn, from int) (bad int, err error) {
-	rows, err := conn.QueryContext(ctx, fmt.Sprintf(`SELECT token, leases, waiters FROM fenlock_stripes
-		WHERE stripe >= %d AND stripe < %d AND (token <> 0 OR LENGTH(leases) > 0) LIMIT %d`, from, from+pageSize, pageSize))
-	if err != nil {
-		return 0, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var token int64
-		var r cas.Record
-		if err := rows.Scan(&token, &r.Leases, &r.Queues); err != nil {
-			return bad, err
-		}
-		if r.Register = fence.Token(token); token < 0 || r.Check() != nil {
-			bad++
-		}
-	}
-	return bad, rows.Err()
+	return bad, err
 }
 
 // fewConnections is how many connections a server should have at least.

@@ -113,15 +113,9 @@ func (m *meta) write(ctx context.Context, conn *sql.Conn, s *session, after meta
 		// also of one below zero
 		more = fmt.Sprintf(`, s.leases = x'', s.version = (s.version ^ %d) & %d`, random()|1, math.MaxInt64)
 	}
-	result, err := conn.ExecContext(ctx,
-		s.with(`sql_safe_updates=0`, `UPDATE`,
-			fmt.Sprintf(`%s SET m.version = %d, m.facts = %s, m.made = %s%s WHERE m.id = 1 AND m.version = %d AND %s`,
-				tables, random()|1, literal(facts), out, more, m.version, s.here(m.Volatile != ""))))
-	if err != nil {
-		return false, err
-	}
-	rows, err := result.RowsAffected()
-	return rows > 0, err
+	return changed(ctx, conn, s.with(`sql_safe_updates=0`, `UPDATE`,
+		fmt.Sprintf(`%s SET m.version = %d, m.facts = %s, m.made = %s%s WHERE m.id = 1 AND m.version = %d AND %s`,
+			tables, random()|1, literal(facts), out, more, m.version, s.here(m.Volatile != ""))))
 }
 
 // sameOut leaves the time as it is since when the server is out.

@@ -60,26 +60,18 @@ func (s *session) forget(ctx context.Context, conn *sql.Conn, now, silent time.D
 		// The list of processes may be older than the row of a listener that has come since then.
 		where = s.gone() + ` AND ` + before(0) + ` OR NOT ` + s.besideUs() + ` AND ` + before(silent)
 	}
-	rows, err := conn.QueryContext(ctx, fmt.Sprintf(`SELECT l.client, l.connection, l.seen FROM fenlock_listeners AS l
-		LEFT JOIN information_schema.PROCESSLIST AS p ON p.ID = l.connection WHERE %s LIMIT %d`, where, mostGone))
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
 	var clients, all []string
-	for rows.Next() {
-		var client []byte
-		var connection, seen int64
-		if err := rows.Scan(&client, &connection, &seen); err != nil {
-			return err
-		}
+	var client []byte
+	var connection, seen int64
+	err := each(ctx, conn, fmt.Sprintf(`SELECT l.client, l.connection, l.seen FROM fenlock_listeners AS l
+		LEFT JOIN information_schema.PROCESSLIST AS p ON p.ID = l.connection WHERE %s LIMIT %d`, where, mostGone), func() error {
 		clients = append(clients, literal(client))
 		all = append(all, fmt.Sprintf(`(%s, %d, %d)`, literal(client), connection, seen))
-	}
-	if err := rows.Err(); err != nil || len(all) == 0 {
+		return nil
+	}, &client, &connection, &seen)
+	if err != nil || len(all) == 0 {
 		return err
 	}
-	rows.Close()
 	_, err = conn.ExecContext(ctx,
 		fmt.Sprintf(`DELETE FROM fenlock_listeners WHERE client IN (%s) AND (client, connection, seen) IN (%s)`,
 			strings.Join(clients, ", "), strings.Join(all, ", ")))

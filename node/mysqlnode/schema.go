@@ -145,24 +145,17 @@ func (n *Node) migrate(ctx context.Context) error {
 // existing returns the tables that are there, and refuses those that are not fenlock's. See also
 // locate.
 func existing(ctx context.Context, conn *sql.Conn) (there []string, err error) {
-	rows, err := conn.QueryContext(ctx, `SELECT LOWER(TABLE_NAME), COALESCE(TABLE_COMMENT, '') FROM information_schema.TABLES
-		WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME IN ('fenlock_meta', 'fenlock_stripes', 'fenlock_listeners')`)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var name, comment string
-		if err := rows.Scan(&name, &comment); err != nil {
-			return nil, err
-		}
+	var name, comment string
+	err = each(ctx, conn, `SELECT LOWER(TABLE_NAME), COALESCE(TABLE_COMMENT, '') FROM information_schema.TABLES
+		WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME IN ('fenlock_meta', 'fenlock_stripes', 'fenlock_listeners')`, func() error {
 		if !strings.HasPrefix(comment, "fenlock, format ") {
-			return nil, engine.Misconfiguredf(
+			return engine.Misconfiguredf(
 				"the database has a table %s that is not fenlock's: use a database of its own for the locks", name)
 		}
 		there = append(there, name)
-	}
-	return there, rows.Err()
+		return nil
+	}, &name, &comment)
+	return there, err
 }
 
 // checkFormat refuses tables that this program does not know.
@@ -172,8 +165,7 @@ func checkFormat(ctx context.Context, conn *sql.Conn) error {
 		return err
 	}
 	if found.Valid && found.Int64 != format {
-		return engine.Misconfiguredf(
-			"the tables have the format %d, and this program knows format %d: use one version of fenlock", found.Int64, format)
+		return engine.Misconfiguredf("%w", formatError(found.Int64))
 	}
 	return nil
 }

@@ -298,20 +298,12 @@ func (s *session) start(ctx context.Context, conn *sql.Conn) (status map[string]
 
 // pairs reads a table of names, in lower case here, and values.
 func pairs(ctx context.Context, conn *sql.Conn, query string) (map[string]string, error) {
-	rows, err := conn.QueryContext(ctx, query)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	all := make(map[string]string)
-	for rows.Next() {
-		var name, value string
-		if err := rows.Scan(&name, &value); err != nil {
-			return nil, err
-		}
+	var name, value string
+	return all, each(ctx, conn, query, func() error {
 		all[strings.ToLower(name)] = value
-	}
-	return all, rows.Err()
+		return nil
+	}, &name, &value)
 }
 
 // supported refuses servers that are too old, or that this was never tried on.

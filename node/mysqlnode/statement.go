@@ -66,6 +66,35 @@ func (s *session) read(ctx context.Context, conn *sql.Conn, number int) (row, er
 	return row{}, errRetimed
 }
 
+// each reads the rows of a query into variables, one after the other, and calls a function after
+// each.
+func each(ctx context.Context, conn *sql.Conn, query string, read func() error, into ...any) error {
+	rows, err := conn.QueryContext(ctx, query)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := rows.Scan(into...); err != nil {
+			return err
+		}
+		if err := read(); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// changed executes a statement, and reports whether it has changed anything.
+func changed(ctx context.Context, conn *sql.Conn, statement string) (is bool, err error) {
+	result, err := conn.ExecContext(ctx, statement)
+	if err != nil {
+		return false, err
+	}
+	rows, err := result.RowsAffected()
+	return rows > 0, err
+}
+
 // write writes a row if its version is still the one that was read, and if a condition says so: see
 // session.here. It reports whether it was.
 func write(ctx context.Context, conn *sql.Conn, stripe int, before cas.Record, was int64, after cas.Record,
@@ -79,11 +108,5 @@ func write(ctx context.Context, conn *sql.Conn, stripe int, before cas.Record, w
 	if string(after.Notices) != string(before.Notices) {
 		set += fmt.Sprintf(`, notices = %s, turns = %d`, literal(after.Notices), after.Told.Microseconds())
 	}
-	result, err := conn.ExecContext(ctx,
-		fmt.Sprintf(`%s WHERE stripe = %d AND version = %d AND %s`, set, stripe, was, condition))
-	if err != nil {
-		return false, err
-	}
-	rows, err := result.RowsAffected()
-	return rows == 1, err
+	return changed(ctx, conn, fmt.Sprintf(`%s WHERE stripe = %d AND version = %d AND %s`, set, stripe, was, condition))
 }

@@ -167,20 +167,14 @@ func (n store) page(ctx context.Context, from int) (page []listed, err error) {
 	if err != nil {
 		return nil, err
 	}
-	rows, err := conn.QueryContext(ctx, fmt.Sprintf(`SELECT stripe, token, leases FROM fenlock_stripes
-		WHERE stripe >= %d AND stripe < %d AND LENGTH(leases) > 0 ORDER BY stripe LIMIT %d`, from, from+pageSize, pageSize))
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		l := listed{Loaded: cas.Loaded{Clock: now.now}}
-		var token int64
-		if err := rows.Scan(&l.stripe, &token, &l.Leases); err != nil {
-			return nil, err
-		}
-		l.Register = fence.Token(token)
-		page = append(page, l)
-	}
-	return page, rows.Err()
+	var stripe int
+	var token int64
+	var leases []byte
+	err = each(ctx, conn, fmt.Sprintf(`SELECT stripe, token, leases FROM fenlock_stripes
+		WHERE stripe >= %d AND stripe < %d AND LENGTH(leases) > 0 ORDER BY stripe LIMIT %d`, from, from+pageSize, pageSize), func() error {
+		r := cas.Record{Register: fence.Token(token), Leases: leases}
+		page = append(page, listed{stripe, cas.Loaded{Clock: now.now, Record: r}})
+		return nil
+	}, &stripe, &token, &leases)
+	return page, err
 }
