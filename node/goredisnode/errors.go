@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"regexp"
 	"strings"
 
@@ -28,15 +27,10 @@ func errorOf(err error) error {
 	case errors.Is(err, redis.ErrPoolTimeout), errors.Is(err, redis.ErrPoolExhausted):
 		return node.NotSent(fmt.Errorf("no connection of the go-redis client was free: its other commands keep them all, so that Options.PoolSize is to be larger (%w)", err))
 	case errors.As(err, &operation):
-		plain := plain{err, operation.Err.Error()}
-		var call *os.SyscallError
-		if errors.As(operation.Err, &call) {
-			plain.text = call.Err.Error()
-		}
 		if operation.Op == "dial" {
-			return node.NotSent(plain)
+			return node.NotSent(resp.Plain(err))
 		}
-		return plain
+		return resp.Plain(err)
 	}
 	return err
 }
@@ -46,13 +40,3 @@ func errorOf(err error) error {
 var unknown = regexp.MustCompile(`(?is)^(unknown command .*?),? with args beginning with.*$`)
 
 func withoutArguments(said string) string { return unknown.ReplaceAllString(said, "$1") }
-
-// plain is an error without the address and the names of system calls.
-type plain struct {
-	error
-	text string
-}
-
-func (p plain) Error() string { return p.text }
-
-func (p plain) Unwrap() error { return p.error }

@@ -1,6 +1,11 @@
 package resp
 
-import "context"
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+)
 
 // Link is a node's way to its server: a client library, set up so that no command is ever
 // sent twice. It is safe for concurrent use. Nothing that is given to it is kept or changed
@@ -49,3 +54,27 @@ type Link interface {
 	// goroutines. A second Close does nothing.
 	Close()
 }
+
+// Plain returns a network's error without the address, which is the node's name, and without the
+// names of system calls. Other errors are returned as they are.
+func Plain(err error) error {
+	var operation *net.OpError
+	if !errors.As(err, &operation) {
+		return err
+	}
+	text := operation.Err.Error()
+	var call *os.SyscallError
+	if errors.As(operation.Err, &call) {
+		text = call.Err.Error()
+	}
+	return plain{err, text}
+}
+
+type plain struct {
+	error
+	text string
+}
+
+func (p plain) Error() string { return p.text }
+
+func (p plain) Unwrap() error { return p.error }

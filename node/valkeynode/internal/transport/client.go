@@ -109,7 +109,7 @@ func (s *Server) connect(ctx context.Context, network, address string, dialer *n
 		if err != nil {
 			return nil, err
 		}
-		return newFramed(conn, plainly), nil
+		return newFramed(conn, resp.Plain), nil
 	}
 	d := &diagnosis{network: network, address: address}
 	var err error

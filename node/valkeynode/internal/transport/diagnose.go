@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock/node/engine"
+	"github.com/fenlock/fenlock/node/respnode/resp"
 )
 
 // diagnosis is what is known of a connection whose server may close it without a word:
@@ -34,7 +35,7 @@ var errPlain = errors.New("it says nothing to a handshake")
 func (d *diagnosis) dial(ctx context.Context, dialer *net.Dialer) (net.Conn, error) {
 	if d.config == nil {
 		conn, err := dialer.DialContext(ctx, d.network, d.address)
-		return conn, plainly(err)
+		return conn, resp.Plain(err)
 	}
 	config := d.config.Clone()
 	config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
@@ -81,7 +82,7 @@ func (d *diagnosis) explain(err error) error {
 		why = wantsTLS
 	}
 	if why == "" {
-		return plainly(err)
+		return resp.Plain(err)
 	}
 	return engine.Misconfiguredf("%s (%v)", why, err)
 }
@@ -93,30 +94,6 @@ func noTLS(err error) error {
 
 // wantsTLS is for all schemes, those of sentinels and clusters too.
 const wantsTLS = "the server wants TLS: in the URL's scheme write valkeys for valkey, or rediss for redis"
-
-// plainly returns a network's error without the address, which is the node's name, and
-// without the names of system calls.
-func plainly(err error) error {
-	var operation *net.OpError
-	if !errors.As(err, &operation) {
-		return err
-	}
-	text := operation.Err.Error()
-	var call *os.SyscallError
-	if errors.As(operation.Err, &call) {
-		text = call.Err.Error()
-	}
-	return plain{err, text}
-}
-
-type plain struct {
-	error
-	text string
-}
-
-func (p plain) Error() string { return p.text }
-
-func (p plain) Unwrap() error { return p.error }
 
 // speaksTLS reports whether a server answers a handshake.
 func speaksTLS(network, address string) bool {

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/fenlock/fenlock/node/respnode/resp"
 )
 
 // talk has a server and a client at the ends of a pipe, on a fake clock. The client's Read runs all
@@ -16,7 +18,7 @@ import (
 func talk(t *testing.T, server func(conn net.Conn, ask func())) (after time.Duration, ended error) {
 	synctest.Test(t, func(t *testing.T) {
 		there, here := net.Pipe()
-		f := newFramed(here, plainly)
+		f := newFramed(here, resp.Plain)
 		start := time.Now()
 		done := make(chan struct{})
 		go func() {
@@ -125,7 +127,7 @@ func TestDeadlineOfTheLibrary(t *testing.T) {
 		there, here := net.Pipe()
 		defer there.Close()
 		go io.Copy(io.Discard, there)
-		f := newFramed(here, plainly)
+		f := newFramed(here, resp.Plain)
 		defer f.Close()
 		start := time.Now()
 		f.SetDeadline(start.Add(10 * time.Second))
