@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -127,6 +128,38 @@ func (s *Server) connect(ctx context.Context, network, address string, dialer *n
 		return nil, err
 	}
 	return newFramed(conn, d.explain), nil
+}
+
+// askOnce asks a server at an address, on a connection of its own.
+func (s *Server) askOnce(ctx context.Context, address string, secrets *resp.Secrets,
+	command resp.Command) (resp.Reply, error) {
+	opt := s.Option
+	opt.InitAddress = []string{address}
+	if s.Credentials != nil {
+		var err error
+		if opt.Username, opt.Password, err = s.Credentials(ctx); err != nil {
+			return resp.Reply{}, err
+		}
+		secrets.Add(opt.Password)
+	}
+	var failed error // which the library wraps
+	opt.DialCtxFn = func(_ context.Context, address string, dialer *net.Dialer, _ *tls.Config) (net.Conn, error) {
+		conn, err := s.connect(ctx, "tcp", address, dialer)
+		if failed = err; err != nil {
+			return nil, err
+		}
+		context.AfterFunc(ctx, func() { conn.Close() })
+		return conn, nil
+	}
+	client, err := valkey.NewClient(pipelined(opt))
+	if client != nil {
+		defer client.Close()
+	}
+	if err = cmp.Or(failed, err); err != nil {
+		return resp.Reply{}, err
+	}
+	reply := replyOf(client.Do(ctx, client.B().Arbitrary(command...).Build()))
+	return reply, reply.Err()
 }
 
 // pipelined returns the options with how the library is to use a connection. FromOption

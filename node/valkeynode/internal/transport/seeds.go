@@ -2,12 +2,9 @@ package transport
 
 import (
 	"context"
-	"crypto/tls"
-	"net"
 	"time"
 
 	"github.com/fenlock/fenlock/node/respnode/resp"
-	"github.com/valkey-io/valkey-go"
 )
 
 // seedTimeout is for how long the seeds of a cluster are asked.
@@ -49,35 +46,4 @@ func (c *Conn) Leave(dial uint64) {
 	if c.route != nil && dial == c.Dial() {
 		c.route.abandon()
 	}
-}
-
-// askOnce asks one server of a cluster, on a connection of its own.
-func (s *Server) askOnce(ctx context.Context, address string, secrets *resp.Secrets,
-	command resp.Command) (resp.Reply, error) {
-	opt := s.Option
-	opt.InitAddress = []string{address}
-	if s.Credentials != nil {
-		var err error
-		if opt.Username, opt.Password, err = s.Credentials(ctx); err != nil {
-			return resp.Reply{}, err
-		}
-		secrets.Add(opt.Password)
-	}
-	opt.DialCtxFn = func(_ context.Context, address string, dialer *net.Dialer, _ *tls.Config) (net.Conn, error) {
-		conn, err := s.connect(ctx, "tcp", address, dialer)
-		if err != nil {
-			return nil, err
-		}
-		context.AfterFunc(ctx, func() { conn.Close() })
-		return conn, nil
-	}
-	client, err := valkey.NewClient(pipelined(opt))
-	if client != nil {
-		defer client.Close()
-	}
-	if err != nil {
-		return resp.Reply{}, err
-	}
-	reply := replyOf(client.Do(ctx, client.B().Arbitrary(command...).Build()))
-	return reply, reply.Err()
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/fenlock/fenlock/node/engine"
 	"github.com/fenlock/fenlock/node/respnode/resp"
 	"github.com/fenlock/fenlock/node/secretfile"
-	"github.com/valkey-io/valkey-go"
 )
 
 // sentinels know which server is the primary of a name at present. They are asked for each
@@ -27,11 +26,9 @@ import (
 // to the first of them that answers, which may be behind.
 type sentinels struct {
 	addresses []string
-	master    string // what they call it
-	user      string // of the sentinels
-	password  func() (string, error)
+	master    string  // what they call it
+	way       *Server // to any of them
 	secrets   *resp.Secrets
-	tls       func(address string) (*tls.Config, error) // nil: without
 }
 
 // sentinelTimeout is for how long they are asked.
@@ -113,50 +110,16 @@ func (s *sentinels) why(all []heard) error {
 
 // ask asks one sentinel, on a connection of its own.
 func (s *sentinels) ask(ctx context.Context, address string) (string, error) {
-	opt := pipelined(valkey.ClientOption{InitAddress: []string{address}, Username: s.user})
-	if s.password != nil {
-		password, err := s.password()
-		if err != nil {
-			return "", err
-		}
-		s.secrets.Add(password)
-		opt.Password = password
+	reply, err := s.way.askOnce(ctx, address, s.secrets, resp.Command{"SENTINEL", "GET-MASTER-ADDR-BY-NAME", s.master})
+	var at []string
+	if err == nil {
+		at, err = reply.AsStrSlice()
 	}
-	var failed error
-	opt.DialCtxFn = func(_ context.Context, address string, dialer *net.Dialer, _ *tls.Config) (net.Conn, error) {
-		d := &diagnosis{network: "tcp", address: address}
-		conn, err := net.Conn(nil), error(nil)
-		if s.tls != nil {
-			d.config, err = s.tls(address)
-		}
-		if err == nil {
-			conn, err = d.dial(ctx, dialer)
-		}
-		if err != nil {
-			failed = err
-			return nil, err
-		}
-		context.AfterFunc(ctx, func() { conn.Close() })
-		return newFramed(conn, d.explain), nil
-	}
-	client, err := valkey.NewClient(opt)
-	if client != nil {
-		defer client.Close()
-	}
-	if failed != nil {
-		err = failed // which the library has wrapped
-	}
-	if err != nil {
-		return "", sentinelError(err, s.password != nil)
-	}
-	command := client.B().Arbitrary("SENTINEL", "GET-MASTER-ADDR-BY-NAME", s.master).Build()
-	reply := replyOf(client.Do(ctx, command))
-	at, err := reply.AsStrSlice()
 	switch {
 	case errors.Is(err, resp.ErrNil):
 		return "", errUnknown
 	case err != nil:
-		return "", sentinelError(err, s.password != nil)
+		return "", sentinelError(err, s.way.Credentials != nil)
 	case len(at) != 2 || !isAddress(at[0], at[1]):
 		return "", errors.New("its answer is no address")
 	}
@@ -187,17 +150,17 @@ func sentinelError(err error, password bool) error {
 	return err
 }
 
-// passwordOf returns a function that reads a password's file, nil without a file.
-func passwordOf(file string) func() (string, error) {
+// credentialsOf returns a function that reads a password's file, nil without a file.
+func credentialsOf(user, file string) func(context.Context) (string, string, error) {
 	if file == "" {
 		return nil
 	}
-	return func() (string, error) {
+	return func(context.Context) (string, string, error) {
 		password, err := secretfile.ReadPassword(file)
 		if err != nil {
-			return "", engine.Misconfiguredf("sentinelpasswordfile: %w", err)
+			return "", "", engine.Misconfiguredf("sentinelpasswordfile: %w", err)
 		}
-		return password, nil
+		return user, password, nil
 	}
 }
 

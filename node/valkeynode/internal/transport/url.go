@@ -159,18 +159,18 @@ func (s *Server) follow(u *engine.URL, path string) (db string, err error) {
 	if u.Get("sentineluser") != "" && file == "" {
 		return "", u.Invalidf("there is a sentineluser but no sentinelpasswordfile")
 	}
-	s.sentinels = &sentinels{addresses: slices.Sorted(slices.Values(u.Hosts)), master: master, user: u.Get("sentineluser"),
-		password: passwordOf(file)}
+	way := &Server{Credentials: credentialsOf(u.Get("sentineluser"), file)}
 	if file != "" {
-		if _, err := s.sentinels.password(); err != nil {
+		if _, _, err := way.Credentials(context.Background()); err != nil {
 			return "", u.Invalidf("%v", err)
 		}
 	}
 	s.Option.InitAddress = u.Hosts[:1]
 	if u.TLS {
 		s.tlsOf = ofHost(u)
-		s.sentinels.tls = s.tlsOf
+		way.tlsOf = s.tlsOf
 	}
+	s.sentinels = &sentinels{addresses: slices.Sorted(slices.Values(u.Hosts)), master: master, way: way}
 	return db, nil
 }
 
