@@ -37,19 +37,14 @@ var _ resp.Link = (*Conn)(nil)
 // Open returns a connection, which is made when it is first used. The passwords of all
 // that it makes are added to secrets.
 func Open(s *Server, secrets *resp.Secrets) (*Conn, error) {
-	c := Over(nil)
-	c.sentinels, c.server, c.secrets = s.sentinels != nil, s, secrets
+	c := &Conn{slots: make(chan struct{}, maxInFlight), Lifetime: engine.NewLifetime(), sentinels: s.sentinels != nil,
+		server: s, secrets: secrets}
 	if s.Tag != "" {
 		c.route = &route{seeds: s.Option.InitAddress}
 	}
 	var err error
 	c.client, err = newClient(s, secrets, c.Life(), c.route, c.watch)
 	return c, err
-}
-
-// Over returns a connection that a client of the library has already.
-func Over(client valkey.Client) *Conn {
-	return &Conn{client: client, slots: make(chan struct{}, maxInFlight), Lifetime: engine.NewLifetime()}
 }
 
 // watched is a connection that tells whether it was closed. While there is none, requests wait for

@@ -52,9 +52,8 @@ func (a *asked) first() expected {
 
 // answered returns how many were, and whether all of them.
 func (a *asked) answered() (n uint64, all bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.popped, a.head == len(a.waiting)
+	sent, n := a.count()
+	return n, n == sent
 }
 
 // count returns how many were sent on the connection, and how many of those were answered.
