@@ -62,9 +62,6 @@ func nameOf(opt *redis.Options, given *string) (name, member string, err error) 
 		scheme = "rediss://"
 	}
 	if given != nil {
-		if !engine.IsMember(*given) {
-			return "", "", engine.Invalidf("go-redis: WithName: the name is empty, has spaces or is *")
-		}
 		member = *given
 	}
 	if opt.Addr == ofSentinels {

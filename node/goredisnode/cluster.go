@@ -231,9 +231,7 @@ func nameOfCluster(opt *redis.ClusterOptions, tag string, given *string) (name, 
 	member = strings.Join(all, ",") + "/" + tag
 	name = scheme + member
 	if given != nil {
-		if member = *given; !engine.IsMember(member) {
-			return "", "", engine.Invalidf("go-redis: WithName: the name is empty, has spaces or is *")
-		}
+		member = *given
 	}
 	return name, member, nil
 }

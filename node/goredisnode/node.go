@@ -73,6 +73,9 @@ func New(client redis.UniversalClient, with ...Option) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
+	if o.name != nil && !engine.IsMember(*o.name) {
+		return nil, engine.Invalidf("go-redis: WithName: the name is empty, has spaces or is *")
+	}
 	server := respnode.Server{Prefix: o.prefix, Witness: o.witness, Via: client, Cluster: whole != nil}
 	var opt *redis.Options
 	if whole != nil {
