@@ -211,12 +211,6 @@ func number(text string) (fence.Token, bool) {
 	return n, err == nil
 }
 
-// label returns the label of a lease's holder.
-func label(value string) string {
-	holder, _, _ := splitValue(value, maxHolder)
-	return holder.Label()
-}
-
 // Waiting reads the first waiters in the queue of a name, and the server's clock, by
 // which they came.
 func (k *Keys) Waiting(name string, limit int) ([]resp.Command, error) {

@@ -76,3 +76,9 @@ func TestCommandsOfThoseWhoShare(t *testing.T) {
 		}
 	}
 }
+
+// label returns the label of a lease's holder.
+func label(value string) string {
+	holder, _, _ := splitValue(value, maxHolder)
+	return holder.Label()
+}
