@@ -8,6 +8,7 @@ import (
 	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/admit"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -120,6 +121,20 @@ func (n *Node) list(ctx context.Context, prefix string, yield func(node.Lease) b
 	if err != nil {
 		return err
 	}
+	return n.pages(ctx, prefix, func(kv *mvccpb.KeyValue) bool {
+		name, ok := n.keys.leaseName(string(kv.Key))
+		record, err := parseRecord(kv.Value)
+		if !ok || err != nil {
+			return true // not to hide all others: who asks about that one is told
+		}
+		b := belief{lease: record, leased: true, leaseMod: kv.ModRevision, register: registers[node.Stripe(name)]}
+		l := n.shown(name, &b)
+		return !l.Leased || yield(l)
+	})
+}
+
+// pages reads the keys of the leases of names with a prefix, in order, until yield returns false.
+func (n *Node) pages(ctx context.Context, prefix string, yield func(kv *mvccpb.KeyValue) bool) error {
 	from := n.keys.lease(prefix)
 	end := clientv3.GetPrefixRangeEnd(from)
 	for {
@@ -130,14 +145,7 @@ func (n *Node) list(ctx context.Context, prefix string, yield func(node.Lease) b
 		}
 		page := responses(a.TxnResponse, 0)[0]
 		for _, kv := range page.Kvs {
-			from = string(kv.Key) + "\x00"
-			name, ok := n.keys.leaseName(string(kv.Key))
-			record, err := parseRecord(kv.Value)
-			if !ok || err != nil {
-				continue // not to hide all others: who asks about that one is told
-			}
-			b := belief{lease: record, leased: true, leaseMod: kv.ModRevision, register: registers[node.Stripe(name)]}
-			if l := n.shown(name, &b); l.Leased && !yield(l) {
+			if from = string(kv.Key) + "\x00"; !yield(kv) {
 				return nil
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/fenlock/fenlock/node"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -173,28 +174,16 @@ func (n *Node) thoroughly(ctx context.Context, e *node.Examination) error {
 			break
 		}
 	}
-	from, end := n.keys.lease(""), clientv3.GetPrefixRangeEnd(n.keys.lease(""))
-	for {
-		a, err := n.read(ctx, clientv3.OpGet(from, clientv3.WithRange(end), clientv3.WithLimit(pageSize)))
-		if err != nil {
-			return err
+	return n.pages(ctx, "", func(kv *mvccpb.KeyValue) bool {
+		name, ok := n.keys.leaseName(string(kv.Key))
+		name = strings.ToValidUTF8(name, "?")
+		if _, err := parseRecord(kv.Value); err != nil || !ok {
+			damaged(fmt.Sprintf("The lease of %.100q is damaged", name), errForeign)
 		}
-		page := responses(a.TxnResponse, 0)[0]
-		for _, kv := range page.Kvs {
-			from = string(kv.Key) + "\x00"
-			name, ok := n.keys.leaseName(string(kv.Key))
-			if _, err := parseRecord(kv.Value); err != nil || !ok {
-				damaged(fmt.Sprintf("The lease of %.100q is damaged", strings.ToValidUTF8(name, "?")), errForeign)
-			}
-			if kv.Lease == 0 {
-				e.Findings = append(e.Findings,
-					node.Found("endless", node.Error, "The lease of %.100q is attached to no etcd lease: it never ends.",
-						strings.ToValidUTF8(name, "?")).
-						Do("fenlock release %.100q", strings.ToValidUTF8(name, "?")))
-			}
+		if kv.Lease == 0 {
+			e.Findings = append(e.Findings, node.Found("endless", node.Error,
+				"The lease of %.100q is attached to no etcd lease: it never ends.", name).Do("fenlock release %.100q", name))
 		}
-		if !page.More {
-			return nil
-		}
-	}
+		return true
+	})
 }

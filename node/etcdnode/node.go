@@ -132,7 +132,10 @@ func New(client *clientv3.Client, prefix string) (*Node, error) {
 		if i > 0 {
 			n.member += ","
 		}
-		n.member += trimScheme(e)
+		if _, rest, ok := strings.Cut(e, "://"); ok {
+			e = rest
+		}
+		n.member += e
 	}
 	if prefix != DefaultPrefix {
 		n.member += prefix[:len(prefix)-1]
@@ -211,12 +214,4 @@ func (n *Node) Close() error {
 		n.life.Wait()
 	})
 	return nil
-}
-
-// trimScheme returns an endpoint of etcd's without its scheme.
-func trimScheme(endpoint string) string {
-	if _, rest, ok := strings.Cut(endpoint, "://"); ok {
-		return rest
-	}
-	return endpoint
 }
