@@ -39,8 +39,8 @@ func (c *slotted) spread(tags, old []string) *groups.Groups {
 	list := func(tags []string) (list []groups.Group) {
 		for _, tag := range tags {
 			if all[tag].Locker == nil {
-				all[tag] = groups.Group{ID: tag, Locker: client(c.t, managedMaxTTL,
-					func(c *fenlock.Config) { c.TTL = managedTTL }, c.url()+"/"+tag)}
+				all[tag] = groups.Group{ID: tag, Locker: client(c.t, time.Minute,
+					func(c *fenlock.Config) { c.TTL = 10 * time.Second }, c.url()+"/"+tag)}
 			}
 			list = append(list, all[tag])
 		}
@@ -58,8 +58,8 @@ func (c *slotted) spread(tags, old []string) *groups.Groups {
 // a member stops the names of its group, and no other.
 func TestGroupsOfOneCluster(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
-		c := slottedCluster(t, kind, false, managedMaxTTL, "cluster-require-full-coverage no")
-		tags := c.tagsOf(managedMaxTTL)
+		c := slottedCluster(t, kind, false, time.Minute, "cluster-require-full-coverage no")
+		tags := c.tagsOf(time.Minute)
 		one, two := c.spread(tags, nil), c.spread(tags, nil)
 		names := map[string]string{} // by the tag of their group
 		for i := 0; len(names) < len(tags); i++ {
@@ -95,8 +95,8 @@ func TestGroupsOfOneCluster(t *testing.T) {
 // A tag is added while processes lock. A name that moves is locked on both slots.
 func TestTagThatIsAdded(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
-		c := slottedCluster(t, kind, false, managedMaxTTL)
-		tags := c.tagsOf(managedMaxTTL)
+		c := slottedCluster(t, kind, false, time.Minute)
+		tags := c.tagsOf(time.Minute)
 		before, during, after := c.spread(tags[:2], nil), c.spread(tags, tags[:2]), c.spread(tags, nil)
 		name := ""
 		for i := 0; name == ""; i++ {
@@ -126,7 +126,7 @@ func isHeldFor(t *testing.T, g *groups.Groups, name string) {
 		_, err := g.TryAcquire(context.Background(), name)
 		switch {
 		case err == nil:
-			t.Fatalf("%s is held twice", name)
+			t.Fatalf("%s is held by two processes", name)
 		case errors.Is(err, fenlock.ErrHeld):
 			return nil
 		}
