@@ -156,9 +156,9 @@ func (s *statement) prepare(ctx context.Context, conn *sql.Conn) (text string, e
 		}
 		s.n.poolSays.Do(func() {
 			mode := of.Conn().Config().DefaultQueryExecMode
-			s.n.prepares = mode != pgx.QueryExecModeExec && mode != pgx.QueryExecModeSimpleProtocol
+			s.n.prepares.Store(mode != pgx.QueryExecModeExec && mode != pgx.QueryExecModeSimpleProtocol)
 		})
-		if s.whole || !s.n.prepares {
+		if s.whole || !s.n.prepares.Load() {
 			return nil
 		}
 		sum := sha256.Sum256([]byte(text))

@@ -25,7 +25,7 @@ type database struct {
 
 	slots    chan struct{} // one for each connection that is asked for
 	poolSays sync.Once     // whether it prepares statements
-	prepares bool
+	prepares atomic.Bool
 	unnamed  atomic.Bool // prepared statements do not outlive a transaction here
 
 	closing *engine.Lifetime // until Close

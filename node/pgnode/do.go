@@ -3,6 +3,7 @@ package pgnode
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"time"
 
@@ -54,49 +55,105 @@ var _ node.Sharer = (*Node)(nil)
 // it was rolled back.
 func (n *Node) serve(ctx context.Context, r node.Request) (a node.Answer, err error) {
 	for range tries {
-		if a, err = n.call(ctx, r); err == nil || !again(err) {
+		usual := n.usual(r)
+		if usual {
+			a, err = n.callUsual(ctx, r)
+		}
+		if !usual || errors.Is(err, sql.ErrNoRows) {
+			a, err = n.call(ctx, r)
+		}
+		if err == nil || !again(err) {
 			return a, err
 		}
 	}
 	return a, err
 }
 
-func (n *Node) call(ctx context.Context, r node.Request) (a node.Answer, err error) {
-	var terms string
-	if of := n.terms.Load(); of != nil {
-		terms = *of
+// usual reports whether to try first what carries out the usual case of an operation. A connection
+// that does not prepare statements would plan them each time.
+func (n *Node) usual(r node.Request) bool {
+	if r.Shared || !n.prepares.Load() || n.unnamed.Load() {
+		return false
 	}
+	switch r.Op {
+	case node.Extend:
+		return true
+	case node.Acquire:
+		return !n.contended[node.Stripe(r.Name)].Load()
+	case node.Release: // with a stamp, the waiter is put into the queue
+		return r.Place.Stamp == 0 && !n.contended[node.Stripe(r.Name)].Load()
+	}
+	return false
+}
+
+// callUsual carries out the usual case of an operation. The error matches sql.ErrNoRows if it did
+// nothing, as this is not that case.
+func (n *Node) callUsual(ctx context.Context, r node.Request) (a node.Answer, err error) {
+	name, holder, stripe, ttl := []byte(r.Name), []byte(r.Holder), node.Stripe(r.Name), r.TTL.Milliseconds()
+	text, args := n.sql.release, []any{name, holder}
+	switch r.Op {
+	case node.Acquire:
+		text, args = n.sql.take, []any{name, stripe, holder, ttl, int64(r.Token), n.ourTerms()}
+	case node.Extend:
+		text, args = n.sql.extend, []any{name, stripe, holder, ttl, int64(r.Token), n.ourTerms(), int64(r.OwnToken)}
+	}
+	var register int64
+	var store sql.NullString
+	if err := n.query(ctx, text, args, &register, &store); err != nil {
+		return node.Answer{}, err
+	}
+	return n.answer(r, node.Granted, register, store)
+}
+
+// ourTerms is what operations take the group's terms to be.
+func (n *Node) ourTerms() string {
+	if of := n.terms.Load(); of != nil {
+		return *of
+	}
+	return ""
+}
+
+func (n *Node) call(ctx context.Context, r node.Request) (a node.Answer, err error) {
 	var status, ahead int
 	var register, remaining, clock int64
+	var quiet bool
 	var heldBy []byte
 	var store sql.NullString
 	err = n.query(ctx, n.sql.serve, []any{
 		int(r.Op), []byte(r.Name), node.Stripe(r.Name), []byte(r.Holder), r.TTL.Milliseconds(), int64(r.Token),
 		int64(r.OwnToken),
-		[]byte(r.Place.Waiter), r.Place.Stamp, terms, r.Shared,
-	}, &status, &register, &heldBy, &remaining, &ahead, &clock, &store)
+		[]byte(r.Place.Waiter), r.Place.Stamp, n.ourTerms(), r.Shared,
+	}, &status, &register, &heldBy, &remaining, &ahead, &clock, &store, &quiet)
 	if err != nil {
 		return node.Answer{}, err
 	}
-	if status < int(node.Granted) || status > int(node.Rejoining) || register < 0 || register > int64(fence.MaxToken) {
-		return node.Answer{}, fmt.Errorf(
-			"the schema answered the status %d and the register %d, which are none: it was changed by hand", status, register)
+	if a, err = n.answer(r, node.Status(status), register, store); err != nil {
+		return node.Answer{}, err
 	}
-	if node.Status(status) != node.Rejoining && store.Valid {
-		if r.Op != node.Release { // which a store that is out carries out as well
-			n.admission.Used()
-		}
-		if err := n.admission.Serves(n.serverOf(store.String)); err != nil {
-			return node.Answer{}, err
-		}
-	}
-	a = node.Answer{Status: node.Status(status), Register: fence.Token(register)}
+	n.contended[node.Stripe(r.Name)].Store(!quiet || a.Status == node.Held)
 	if a.Status == node.Held {
 		holder := node.Holder(heldBy)
 		a.HeldBy, a.Holder, a.Slots, a.Ahead = holder.Label(), holder.Fingerprint(), holder.Slots(), max(ahead, 0)
 		a.Remaining, a.Clock = time.Duration(remaining)*time.Millisecond, time.Duration(clock)*time.Microsecond
 	}
 	return a, nil
+}
+
+// answer returns what every answer has. It checks that the database is the one it is taken for.
+func (n *Node) answer(r node.Request, status node.Status, register int64, store sql.NullString) (a node.Answer, err error) {
+	if status < node.Granted || status > node.Rejoining || register < 0 || register > int64(fence.MaxToken) {
+		return a, fmt.Errorf("the schema answered the status %d and the register %d, which are none: it was changed by hand",
+			status, register)
+	}
+	if status != node.Rejoining && store.Valid {
+		if r.Op != node.Release { // which a store that is out carries out as well
+			n.admission.Used()
+		}
+		if err := n.admission.Serves(n.serverOf(store.String)); err != nil {
+			return a, err
+		}
+	}
+	return node.Answer{Status: status, Register: fence.Token(register)}, nil
 }
 
 const (

@@ -24,8 +24,9 @@ type Node struct {
 	member string
 
 	admission *admit.Admission
-	terms     atomic.Pointer[string] // what operations take the group's terms to be, nil until Join
-	swept     atomic.Int64           // when this client swept last, in Unix milliseconds
+	terms     atomic.Pointer[string]    // what operations take the group's terms to be, nil until Join
+	swept     atomic.Int64              // when this client swept last, in Unix milliseconds
+	contended [node.Stripes]atomic.Bool // where a name was held, or had a queue: see usual
 
 	mu        sync.Mutex
 	listeners map[string]*listener // by client

@@ -93,6 +93,9 @@ func newComparison(t *testing.T, dsn string, seed uint64) *comparison {
 	}
 	c := &comparison{t: t, n: alone(t, in(dsn, name)), random: rand.New(rand.NewPCG(seed, 1)), listens: map[string]bool{},
 		kinds: map[string]int{}}
+	for _, usual := range []*string{&c.n.sql.take, &c.n.sql.extend, &c.n.sql.release} {
+		*usual = strings.ReplaceAll(*usual, "clock_timestamp()", "public.test_now()")
+	}
 	c.wait(time.Hour)
 	return c
 }
@@ -184,6 +187,9 @@ func (c *comparison) step() {
 			c.exec(`SELECT fenlock.sweep($1)`, part)
 		}
 		return
+	}
+	if random.IntN(3) > 0 { // as if another client had come to the name
+		c.n.contended[node.Stripe(oneName)].Store(random.IntN(2) == 0)
 	}
 	c.do(r)
 }

@@ -7,11 +7,11 @@
 -- Whether the database may vote is for package node/admit to say; note and mark are its steps.
 
 CREATE SCHEMA fenlock;
-COMMENT ON SCHEMA fenlock IS 'fenlock: distributed locks; format 2';
+COMMENT ON SCHEMA fenlock IS 'fenlock: distributed locks; format 3';
 
 -- The format of the schema, the terms of the group, and which database was admitted last ("home").
 CREATE TABLE fenlock.meta (key text PRIMARY KEY, value text NOT NULL);
-INSERT INTO fenlock.meta VALUES ('format', '2');
+INSERT INTO fenlock.meta VALUES ('format', '3');
 
 -- The registers, written ahead: no number above "reserved" has been promised. A crash
 -- makes it the register. Rows are never deleted.
@@ -67,6 +67,10 @@ $$ SELECT pg_catalog.concat(pg_catalog.split_part(pg_catalog.pg_relation_filepat
 CREATE FUNCTION fenlock.store(server text) RETURNS text LANGUAGE sql IMMUTABLE AS
 $$ SELECT server || (' ' || pg_catalog.split_part(fenlock.home(), ' ', 1) || ' ' || 'fenlock.memory'::pg_catalog.regclass::pg_catalog.oid::pg_catalog.text) $$;
 
+-- The mark of admission: one row if the database votes, with the terms under which it does.
+CREATE VIEW fenlock.voting AS SELECT m.terms, fenlock.store(m.server) AS store FROM fenlock.memory AS m
+	WHERE m.admitted AND m.xmin::text::bigint = m.made AND m.home = fenlock.home() AND m.server = m.here;
+
 -- The registers as they are, at most "reserved". A missing row is as fenlock.registers has it.
 CREATE UNLOGGED TABLE fenlock.current (
 	stripe   integer PRIMARY KEY,
@@ -77,12 +81,16 @@ CREATE UNLOGGED TABLE fenlock.current (
 -- Leases: expires in milliseconds of the server's clock. No holder: released. The holder
 -- "shared:" stands for those in fenlock.readers. Such a lease ends with the last of them, and
 -- its origin is the number that was promised to one of them last, 0 if none was.
+-- "quiet": the name has no row in fenlock.queues, and none in fenlock.readers that counts. So all
+-- that the usual operation depends on is in this row, which an UPDATE reads anew where another
+-- transaction has just written it.
 CREATE UNLOGGED TABLE fenlock.leases (
 	name    bytea PRIMARY KEY,
 	holder  bytea,
 	expires bigint NOT NULL,
 	origin  bigint NOT NULL,
-	token   bigint NOT NULL
+	token   bigint NOT NULL,
+	quiet   boolean NOT NULL
 ) WITH (fillfactor = 30);
 
 -- The holders that share a name, and reservations ("next:" and the waiter) to share it.
@@ -297,32 +305,31 @@ END $$;
 -- the operation and that of the status are package node's. Times: ttl and remaining in
 -- milliseconds, clock in microseconds. "mine" is what the client takes the group's terms to
 -- be; a client with others gets no answer but "rejoining". "shares" is Request.Shared. "store" is
--- the database and its schema as the statement facts names them, NULL without a memory. The function's
--- name has the format in it: a program of another format finds no function to call.
+-- the database and its schema as the statement facts names them, if it votes, else NULL. "quiet" is
+-- whether the name is left so that the statements of schema.go can do without this function, the
+-- usual operations. The function's name has the format in it: a program of another format finds no
+-- function to call.
 --
 -- Whether the database votes is compared here, in the transaction that promises something. note
--- and mark wait for all that are under way, by their lock on fenlock.current.
+-- and mark wait for all that are under way, by their lock on fenlock.leases. An operation has its
+-- own lock on that table before it takes the snapshot by which it reads the mark.
 --
--- The row of the stripe is locked first, and everything is read after that, by statements
--- of their own: in READ COMMITTED each sees what was committed before it.
-CREATE FUNCTION fenlock.serve2(op integer, key bytea, place integer, who bytea, ttl bigint, num bigint, own bigint, asker bytea, at bigint, mine text, shares boolean,
-	OUT status integer, OUT register bigint, OUT heldby bytea, OUT remaining bigint, OUT ahead integer, OUT clock bigint, OUT store text) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+-- The rows of the lease and of the stripe are locked first, in this order, and what else there is
+-- about the name is read after that, by statements of their own: in READ COMMITTED each sees what
+-- was committed before it.
+CREATE FUNCTION fenlock.serve3(op integer, key bytea, place integer, who bytea, ttl bigint, num bigint, own bigint, asker bytea, at bigint, mine text, shares boolean,
+	OUT status integer, OUT register bigint, OUT heldby bytea, OUT remaining bigint, OUT ahead integer, OUT clock bigint, OUT store text, OUT quiet boolean) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
 	votes   boolean;
 	r       bigint;
 	cap     bigint;
 	now     bigint;
-	had     boolean;
 	queued  boolean; -- it has a queue, maybe one that has expired
 	owner   bytea; -- of the lease, NULL: none
 	ends    bigint;
 	born    bigint; -- its origin, or the epoch of those that share it
 	told    bigint; -- the token that the owner has told
-	before  bytea;
-	until   bigint;
-	was     bigint;
-	saw     bigint;
-	since   bigint;
+	before  record; -- what the rows were
 	freed   boolean := false;
 	mate    record; -- one of those that share the name
 BEGIN
@@ -333,23 +340,33 @@ BEGIN
 	remaining := 0;
 	ahead := 0;
 	clock := 0;
+	quiet := true;
 
-	SELECT m.admitted AND (m.terms = mine OR op = 5) AND m.xmin::text::bigint = m.made AND m.home = fenlock.home() AND m.server = m.here, c.register, c.reserved, fenlock.store(m.server) INTO votes, r, cap, store
-		FROM fenlock.current AS c LEFT JOIN fenlock.memory AS m ON true WHERE c.stripe = place FOR UPDATE OF c;
-	IF NOT FOUND THEN
+	LOOP
+		SELECT l.holder, l.expires, l.origin, l.token, l.quiet, c.register, c.reserved, v.store INTO before
+			FROM fenlock.leases AS l JOIN fenlock.current AS c ON c.stripe = place LEFT JOIN fenlock.voting AS v ON v.terms = mine OR op = 5
+			WHERE l.name = key FOR UPDATE OF l, c;
+		EXIT WHEN FOUND;
+		IF op <> 4 AND NOT EXISTS (SELECT FROM fenlock.voting AS v WHERE v.terms = mine OR op = 5) THEN
+			status := 5;
+			RETURN;
+		ELSIF op = 4 AND asker = '' AND NOT EXISTS (SELECT FROM fenlock.leases AS l WHERE l.name = key) THEN
+			status := 4;
+			RETURN;
+		END IF;
+		INSERT INTO fenlock.leases VALUES (key, NULL, 0, 0, 0, false) ON CONFLICT DO NOTHING;
 		INSERT INTO fenlock.current SELECT place, coalesce(max(g.reserved), 0), coalesce(max(g.reserved), 0)
 			FROM fenlock.registers AS g WHERE g.stripe = place ON CONFLICT DO NOTHING;
-		SELECT m.admitted AND (m.terms = mine OR op = 5) AND m.xmin::text::bigint = m.made AND m.home = fenlock.home() AND m.server = m.here, c.register, c.reserved, fenlock.store(m.server) INTO STRICT votes, r, cap, store
-			FROM fenlock.current AS c LEFT JOIN fenlock.memory AS m ON true WHERE c.stripe = place FOR UPDATE OF c;
-	END IF;
-	votes := votes IS TRUE;
-	was := r;
-	SELECT l.name IS NOT NULL, l.holder, l.expires, l.origin, l.token, q.name IS NOT NULL INTO had, owner, ends, born, told, queued
-		FROM (VALUES (key)) AS k (name) LEFT JOIN fenlock.leases AS l ON l.name = k.name LEFT JOIN fenlock.queues AS q ON q.name = k.name;
-	before := owner;
-	until := ends;
-	saw := told;
-	since := born;
+	END LOOP;
+	store := before.store;
+	votes := store IS NOT NULL;
+	r := before.register;
+	cap := before.reserved;
+	owner := before.holder;
+	ends := before.expires;
+	born := before.origin;
+	told := before.token;
+	queued := NOT before.quiet AND EXISTS (SELECT FROM fenlock.queues AS q WHERE q.name = key);
 	clock := (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
 	now := clock / 1000;
 	IF ends <= now THEN
@@ -358,7 +375,7 @@ BEGIN
 		DELETE FROM fenlock.readers AS x WHERE x.name = key AND x.expires <= now;
 		IF NOT EXISTS (SELECT FROM fenlock.readers AS x WHERE x.name = key AND substr(x.holder, 1, 5) <> 'next:'::bytea) THEN
 			born := 0; -- reservations keep no epoch: see package rule
-			since := 0;
+			before.origin := 0;
 		END IF;
 	END IF;
 
@@ -575,7 +592,7 @@ BEGIN
 		RAISE EXCEPTION 'fenlock: there is no operation %', op USING ERRCODE = 'FL002';
 	END IF;
 
-	IF r <> was THEN
+	IF r <> before.register THEN
 		IF r > cap THEN
 			-- On the disk, and on the replicas that the server waits for, before a client is answered.
 			cap := least(r + 600000000, 9007199254740991);
@@ -584,23 +601,21 @@ BEGIN
 		END IF;
 		UPDATE fenlock.current AS c SET register = r, reserved = cap WHERE c.stripe = place;
 	END IF;
-	IF owner = 'shared:'::bytea AND born <> 0 AND NOT EXISTS (SELECT FROM fenlock.readers AS x WHERE x.name = key AND substr(x.holder, 1, 5) <> 'next:'::bytea) THEN
-		born := 0;
+	IF owner = 'shared:'::bytea THEN
+		told := 0; -- each has its own
+		IF born <> 0 AND NOT EXISTS (SELECT FROM fenlock.readers AS x WHERE x.name = key AND substr(x.holder, 1, 5) <> 'next:'::bytea) THEN
+			born := 0;
+		END IF;
+	ELSIF before.holder = 'shared:'::bytea THEN
+		DELETE FROM fenlock.readers AS x WHERE x.name = key;
 	END IF;
-	IF owner IS DISTINCT FROM before OR (owner IS NOT NULL AND (ends <> until OR told <> saw OR born <> since)) THEN
-		IF owner = 'shared:'::bytea THEN
-			told := 0; -- each has its own
-		END IF;
-		IF had THEN
-			UPDATE fenlock.leases AS l SET holder = owner, expires = coalesce(ends, 0), origin = coalesce(born, 0), token = coalesce(told, 0) WHERE l.name = key;
-			had := FOUND; -- or it was swept meanwhile
-		END IF;
-		IF NOT had AND owner IS NOT NULL THEN
-			INSERT INTO fenlock.leases VALUES (key, owner, ends, coalesce(born, 0), coalesce(told, 0));
-		END IF;
-		IF before = 'shared:'::bytea AND owner IS DISTINCT FROM before THEN
-			DELETE FROM fenlock.readers AS x WHERE x.name = key;
-		END IF;
+	IF queued OR asker <> '' THEN
+		queued := EXISTS (SELECT FROM fenlock.queues AS q WHERE q.name = key);
+	END IF;
+	quiet := NOT queued AND owner IS DISTINCT FROM 'shared:'::bytea;
+	IF quiet <> before.quiet OR owner IS DISTINCT FROM before.holder
+			OR owner IS NOT NULL AND (ends <> before.expires OR born <> before.origin OR told <> before.token) THEN
+		UPDATE fenlock.leases AS l SET holder = owner, expires = coalesce(ends, 0), origin = coalesce(born, 0), token = coalesce(told, 0), quiet = serve3.quiet WHERE l.name = key;
 	END IF;
 END $$;
 
@@ -623,7 +638,7 @@ CREATE FUNCTION fenlock.quiesce() RETURNS void LANGUAGE plpgsql SET search_path 
 BEGIN
 	PERFORM fenlock.committed();
 	PERFORM FROM fenlock.meta AS m WHERE m.key = 'format' FOR UPDATE; -- one admission after the other
-	LOCK TABLE fenlock.current IN EXCLUSIVE MODE;
+	LOCK TABLE fenlock.leases IN EXCLUSIVE MODE;
 END $$;
 
 -- note removes the mark of admission and all leases, and notes that the database is out from now on, in
@@ -723,15 +738,6 @@ BEGIN
 		UPDATE fenlock.sweeps SET at = now;
 		RETURN true;
 	ELSIF part = 2 THEN
-		DELETE FROM fenlock.leases WHERE ctid = ANY (ARRAY(SELECT l.ctid FROM fenlock.leases AS l
-			WHERE l.expires <= now OR l.holder IS NULL LIMIT 10000 FOR UPDATE SKIP LOCKED));
-		GET DIAGNOSTICS removed = ROW_COUNT;
-		more := removed = 10000;
-		DELETE FROM fenlock.readers WHERE ctid = ANY (ARRAY(SELECT x.ctid FROM fenlock.readers AS x
-			WHERE x.expires <= now LIMIT 10000 FOR UPDATE SKIP LOCKED));
-		GET DIAGNOSTICS removed = ROW_COUNT;
-		more := more OR removed = 10000;
-	ELSIF part = 3 THEN
 		-- It waits for no transaction: serve may have the row of a waiter and want that of the queue.
 		names := ARRAY(SELECT q.name FROM fenlock.queues AS q WHERE q.expires <= now LIMIT 1000 FOR UPDATE SKIP LOCKED);
 		DELETE FROM fenlock.waiters WHERE ctid = ANY (ARRAY(SELECT w.ctid FROM fenlock.waiters AS w
@@ -740,6 +746,17 @@ BEGIN
 			WHERE q.name = ANY (names) AND q.expires <= now AND NOT EXISTS (SELECT FROM fenlock.waiters AS w WHERE w.name = q.name) FOR UPDATE SKIP LOCKED));
 		GET DIAGNOSTICS removed = ROW_COUNT;
 		more := removed > 0 AND cardinality(names) = 1000; -- those that serve has stay, and are not waited for
+	ELSIF part = 3 THEN
+		-- A row stays as long as there is a queue, which is looked for once more when the row is locked.
+		names := ARRAY(SELECT l.name FROM fenlock.leases AS l WHERE (l.expires <= now OR l.holder IS NULL)
+			AND NOT EXISTS (SELECT FROM fenlock.queues AS q WHERE q.name = l.name) LIMIT 10000 FOR UPDATE OF l SKIP LOCKED);
+		DELETE FROM fenlock.leases AS l WHERE l.name = ANY (names) AND NOT EXISTS (SELECT FROM fenlock.queues AS q WHERE q.name = l.name);
+		GET DIAGNOSTICS removed = ROW_COUNT;
+		more := removed = 10000;
+		DELETE FROM fenlock.readers WHERE ctid = ANY (ARRAY(SELECT x.ctid FROM fenlock.readers AS x
+			WHERE x.expires <= now LIMIT 10000 FOR UPDATE SKIP LOCKED));
+		GET DIAGNOSTICS removed = ROW_COUNT;
+		more := more OR removed = 10000;
 	ELSE
 		DELETE FROM fenlock.listeners AS l WHERE l.seen < now - 60000 AND (l.pid IS NULL OR NOT EXISTS (SELECT FROM pg_stat_get_activity(l.pid)));
 		DELETE FROM fenlock.notices AS n WHERE n.made < now - 60000;
