@@ -115,15 +115,15 @@ func (n *Node) ourTerms() string {
 
 func (n *Node) call(ctx context.Context, r node.Request) (a node.Answer, err error) {
 	var status, ahead int
-	var register, remaining, clock int64
+	var register, remaining, clock, given int64
 	var quiet bool
 	var heldBy []byte
 	var store sql.NullString
 	err = n.query(ctx, n.sql.serve, []any{
 		int(r.Op), []byte(r.Name), node.Stripe(r.Name), []byte(r.Holder), r.TTL.Milliseconds(), int64(r.Token),
 		int64(r.OwnToken),
-		[]byte(r.Place.Waiter), r.Place.Stamp, n.ourTerms(), r.Shared,
-	}, &status, &register, &heldBy, &remaining, &ahead, &clock, &store, &quiet)
+		[]byte(r.Place.Waiter), r.Place.Stamp, n.ourTerms(), r.Shared, int64(r.Next),
+	}, &status, &register, &heldBy, &remaining, &ahead, &clock, &store, &quiet, &given)
 	if err != nil {
 		return node.Answer{}, err
 	}
@@ -134,6 +134,7 @@ func (n *Node) call(ctx context.Context, r node.Request) (a node.Answer, err err
 	if a.Status == node.Held {
 		holder := node.Holder(heldBy)
 		a.HeldBy, a.Holder, a.Slots, a.Ahead = holder.Label(), holder.Fingerprint(), holder.Slots(), max(ahead, 0)
+		a.Given = fence.Token(max(given, 0))
 		a.Remaining, a.Clock = time.Duration(remaining)*time.Millisecond, time.Duration(clock)*time.Microsecond
 	}
 	return a, nil

@@ -54,6 +54,15 @@ func unanswered(t *testing.T, n, sees *Node, r node.Request) error {
 	}
 }
 
+// known has a row of a name, and a connection that has prepared what takes it: nothing but one
+// statement is sent for its next acquisition.
+func known(t *testing.T, n *Node, name string) {
+	t.Helper()
+	r := request(name, 0)
+	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, r)))
+	want(t, node.Granted)(n.Do(t.Context(), as(node.Release, r)))
+}
+
 // What was sent and not answered is unknown, and is carried out once at most: by
 // database/sql, which tries again by itself, too.
 func TestLostReply(t *testing.T) {
@@ -63,9 +72,11 @@ func TestLostReply(t *testing.T) {
 	relay, through := through(t, server, u)
 	sees, n := alone(t, u), alone(t, through)
 	n.swept.Store(time.Now().UnixMilli()) // nothing else uses its connections
+	n.db.SetMaxOpenConns(1)               // so that it has prepared what it sends
 	for what, rule := range map[string]proxy.Rule{"lost": {From: proxy.Effect{Lose: true}},
 		"held": {From: proxy.Effect{Hold: true}}} {
 		want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, request("before "+what, 0))))
+		known(t, n, what)
 		before := registerOf(t, sees, what)
 		lift := relay.Impose(rule)
 		r := request(what, 0)
@@ -133,6 +144,9 @@ func TestLateAnswer(t *testing.T) {
 	sees, n := alone(t, u), alone(t, through)
 	n.swept.Store(time.Now().UnixMilli()) // nothing else uses its connections
 	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, request("a", 0))))
+	for i := range 10 {
+		known(t, n, fmt.Sprint("late", i))
+	}
 	connections := func() (pids string) {
 		err := sees.db.QueryRow(`SELECT string_agg(pid::text, ' ' ORDER BY pid) FROM pg_stat_activity WHERE application_name = 'fenlock' AND client_port IS NOT NULL`).Scan(&pids)
 		if err != nil {

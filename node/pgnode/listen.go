@@ -219,9 +219,10 @@ func (l *listener) pull(long time.Duration) error {
 }
 
 // tell passes on who was notified. What a database says is not trusted.
-func (l *listener) tell(waiter string) {
-	if strings.HasPrefix(waiter, l.Client+":") && rule.CheckPlace(node.Place{Waiter: waiter}) == nil {
-		l.Tell(waiter)
+func (l *listener) tell(notice string) {
+	n, is := node.ParseNotice(notice)
+	if is && strings.HasPrefix(notice, l.Client+":") && rule.CheckPlace(node.Place{Waiter: n.Waiter}) == nil {
+		l.Tell(notice)
 	}
 }
 

@@ -27,7 +27,7 @@ func TestSchemaFollowsTheRules(t *testing.T) {
 	t.Parallel()
 	server := testserver.StartPostgres(t)
 	kinds := map[string]int{}
-	for seed := range uint64(6) {
+	for seed := range uint64(8) {
 		c := newComparison(t, server.DSN(), seed)
 		for range 600 {
 			c.step()
@@ -40,7 +40,7 @@ func TestSchemaFollowsTheRules(t *testing.T) {
 		"acquire, shared true: granted, 2 told", "acquire, shared true: held, 1 told", "acquire, shared false: held, 0 told",
 		"extend, shared true: granted, 1 told",
 		"extend, shared true: lost, 0 told", "confirm, shared true: outrun, 0 told", "release, shared true: granted, 2 told",
-		"release, shared false: granted, 1 told",
+		"release, shared false: granted, 1 told", "given", "held by what is given to it", "given back",
 	} {
 		if kinds[seen] == 0 {
 			t.Errorf("never seen: %s; there were %v", seen, kinds)
@@ -154,11 +154,20 @@ func (c *comparison) step() {
 	if random.IntN(2) == 0 {
 		r.OwnToken = fence.Token(1 + random.IntN(3))
 	}
+	if random.IntN(8) == 0 { // as who was given the name, or returns nothing
+		r.Holder = []node.Holder{node.Given(p.Waiter, 0), c.memory.Begin(oneName, c.now, nil).Holder}[random.IntN(2)]
+		if r.Holder == "" || r.Holder.Shared() || r.Holder.Reserves() || p.Waiter == "" {
+			r.Holder = "h1"
+		}
+	}
 	switch random.IntN(12) {
 	case 0, 1, 2, 3:
 		r.Op = node.Acquire
 	case 4, 5, 6:
 		r.Op = node.Release
+		if random.IntN(2) == 0 {
+			r.Next = fence.Token(1 + random.IntN(80))
+		}
 		if random.IntN(2) == 0 {
 			r.Place.Stamp = 0
 		}
@@ -208,6 +217,7 @@ func (c *comparison) listen(client string) {
 func (c *comparison) do(r node.Request) (node.Answer, error) {
 	c.t.Helper()
 	o := c.memory.Begin(oneName, c.now, func(waiter string) bool { return c.listens[waiter[:32]] })
+	before := o.Holder
 	wants, notify := rule.ServeShared(&o.Entry, o, c.now, r)
 	o.Commit()
 	e := c.without(o.Entry)
@@ -215,6 +225,17 @@ func (c *comparison) do(r node.Request) (node.Answer, error) {
 		wants.HeldBy, wants.Holder, wants.Slots = e.Holder.Label(), e.Holder.Fingerprint(), e.Holder.Slots()
 	}
 	c.kinds[fmt.Sprintf("%v, shared %v: %v, %d told", r.Op, r.Shared, wants.Status, min(len(notify), 2))]++
+	for _, text := range notify {
+		if n, _ := node.ParseNotice(text); n.Number > 0 {
+			c.kinds["given"]++
+		}
+	}
+	if wants.Given > 0 {
+		c.kinds["held by what is given to it"]++
+	}
+	if before.GivenTo(r.Place.Waiter) && before != r.Holder && e.Holder != before {
+		c.kinds["given back"]++
+	}
 	slices.Sort(notify)
 	got, err := c.n.Do(context.Background(), r)
 	c.log = append(c.log, fmt.Sprintf("%v: %v %+v %q: %+v, %q", c.now, r.Op, r, string(r.Holder), got, string(e.Holder)))

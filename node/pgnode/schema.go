@@ -60,21 +60,26 @@ const shownHolder = `CASE WHEN l.holder = 'shared:'::bytea THEN 'shared:0'::byte
 // has done nothing, and serve is called. What it depends on beside the mark is in rows that it
 // locks or writes, in the order in which serve locks them, and PostgreSQL looks at these again where
 // it has waited for another transaction. As to the mark, see fenlock.serve.
+//
+// Their operators and functions are such that pg_catalog has exactly these: another schema in the
+// user's search_path may have any.
 const (
+	milliseconds = `((extract(epoch FROM clock_timestamp()) * 1000000.0)::bigint / 1000)`
+
 	usualTake = `WITH l AS MATERIALIZED (SELECT FROM fenlock.leases AS l
-			WHERE l.name = $1 AND l.quiet AND (l.holder IS NULL OR l.expires <= (extract(epoch FROM clock_timestamp()) * 1000)::bigint)
+			WHERE l.name = $1 AND l.quiet AND (l.holder IS NULL OR l.expires <= ` + milliseconds + `)
 				AND current_setting('transaction_isolation') = 'read committed' FOR UPDATE),
 		c AS (UPDATE fenlock.current AS c SET register = greatest(c.register + 1, $5) FROM l, fenlock.voting AS v
 			WHERE c.stripe = $2 AND greatest(c.register + 1, $5) <= c.reserved AND v.terms = $6 RETURNING c.register, v.store)
-		UPDATE fenlock.leases AS l SET holder = $3, expires = (extract(epoch FROM clock_timestamp()) * 1000)::bigint + $4, origin = c.register, token = 0
+		UPDATE fenlock.leases AS l SET holder = $3, expires = ` + milliseconds + ` + $4, origin = c.register, token = 0
 			FROM c WHERE l.name = $1 RETURNING c.register, c.store`
-	usualExtend = `UPDATE fenlock.leases AS l SET expires = (extract(epoch FROM clock_timestamp()) * 1000)::bigint + $4,
+	usualExtend = `UPDATE fenlock.leases AS l SET expires = ` + milliseconds + ` + $4,
 			token = CASE WHEN $7::bigint > 0 THEN $7 ELSE l.token END FROM fenlock.current AS c, fenlock.voting AS v
-		WHERE l.name = $1 AND l.holder = $3 AND l.expires > (extract(epoch FROM clock_timestamp()) * 1000)::bigint
+		WHERE l.name = $1 AND l.holder = $3 AND l.expires > ` + milliseconds + `
 			AND c.stripe = $2 AND c.register >= $5 AND v.terms = $6 AND current_setting('transaction_isolation') = 'read committed'
 		RETURNING l.origin, v.store`
 	usualRelease = `UPDATE fenlock.leases AS l SET holder = NULL
-		WHERE l.name = $1 AND l.quiet AND l.holder = $2 AND l.expires > (extract(epoch FROM clock_timestamp()) * 1000)::bigint
+		WHERE l.name = $1 AND l.quiet AND l.holder = $2 AND l.expires > ` + milliseconds + `
 			AND current_setting('transaction_isolation') = 'read committed'
 		RETURNING 0::bigint, NULL::text`
 )
@@ -90,7 +95,7 @@ func statementsIn(name string) statements {
 	in := func(text string) string { return inSchema(text, name) }
 	return statements{
 		take: in(usualTake), extend: in(usualExtend), release: in(usualRelease),
-		serve: in(`SELECT * FROM fenlock.serve` + format + `($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`),
+		serve: in(`SELECT * FROM fenlock.serve` + format + `($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`),
 		facts: in(facts),
 		note:  in(`SELECT fenlock.note($1, $2, $3)`),
 		raise: in(`SELECT fenlock.raise($1, $2::text::integer[], $3::text::bigint[])`),

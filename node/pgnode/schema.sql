@@ -199,16 +199,26 @@ CREATE FUNCTION fenlock.reachable(who bytea, now bigint) RETURNS boolean LANGUAG
 			CASE WHEN l.pid IS NULL THEN l.seen > now - 3000 ELSE EXISTS (SELECT FROM pg_stat_get_activity(l.pid)) END)
 $$;
 
--- Tells a waiter that the name is reserved for it. No waiter is told before the commit.
-CREATE FUNCTION fenlock.tell(who bytea, now bigint) RETURNS void LANGUAGE plpgsql AS $$
+-- Package node's Given: begins the holder of a lease that is given to a waiter.
+CREATE FUNCTION fenlock.gift(who bytea) RETURNS bytea LANGUAGE sql IMMUTABLE AS $$
+	SELECT substr(who, 1, 32) || '#'::bytea || convert_to(substring(encode(substr(who, 34, 19), 'escape') FROM '^[0-9]+') || '#', 'UTF8')
+$$;
+CREATE FUNCTION fenlock.given(who bytea, number bigint) RETURNS bytea LANGUAGE sql IMMUTABLE AS $$
+	SELECT fenlock.gift(who) || convert_to(number || ':', 'UTF8') || substr(who, length(fenlock.gift(who)) + 1)
+$$;
+
+-- Tells a waiter that the name is reserved for it, or given to it with a number: gift is empty, or what
+-- follows in the text of package node's Notice. No waiter is told before the commit.
+CREATE FUNCTION fenlock.tell(who bytea, gift text, now bigint) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE wait text := split_part(encode(who, 'escape'), ':', 2);
 BEGIN
 	PERFORM FROM fenlock.listeners AS l WHERE l.client = substr(who, 1, 32) AND l.pid IS NOT NULL;
 	IF FOUND THEN
 		-- The client, then a colon and the number; never the label, which may be any text, and
 		-- none in the encoding of this database.
-		PERFORM pg_notify('fenlock_' || encode(substr(who, 1, 32), 'escape'), split_part(encode(who, 'escape'), ':', 2));
+		PERFORM pg_notify('fenlock_' || encode(substr(who, 1, 32), 'escape'), wait || gift);
 	ELSE
-		INSERT INTO fenlock.notices VALUES (substr(who, 1, 32), who, now);
+		INSERT INTO fenlock.notices VALUES (substr(who, 1, 32), CASE WHEN gift = '' THEN who ELSE substr(who, 1, 33) || convert_to(wait || gift, 'UTF8') END, now);
 	END IF;
 END $$;
 
@@ -247,8 +257,10 @@ $$;
 
 -- Takes the first reachable waiter out of the queue, reserves the name for it, and tells it; of
 -- waiters that want to share it, all that come one after the other. It stops at self, which asks by
--- itself. The lease is what serve knows of it: epoch is the origin of one that is shared.
-CREATE FUNCTION fenlock.next(key bytea, self bytea, now bigint, INOUT owner bytea, INOUT ends bigint, INOUT epoch bigint) LANGUAGE plpgsql AS $$
+-- itself. The lease is what serve knows of it: epoch is the origin of one that is shared. With
+-- "gives", a number that is proposed for it, a waiter for the name alone is given the name instead:
+-- r is the register, and clock the server's in microseconds.
+CREATE FUNCTION fenlock.next(key bytea, self bytea, now bigint, INOUT owner bytea, INOUT ends bigint, INOUT epoch bigint, gives bigint DEFAULT 0, clock bigint DEFAULT 0, INOUT r bigint DEFAULT 0) LANGUAGE plpgsql AS $$
 DECLARE
 	first bytea;
 	reads boolean;
@@ -273,12 +285,20 @@ BEGIN
 				RETURN; -- it waits for those that share the name, and later clients wait for it
 			END IF;
 			PERFORM fenlock.dequeue(key, first);
-			PERFORM fenlock.tell(first, now);
 			IF NOT reads THEN
-				owner := 'next:'::bytea || first;
 				ends := now + 1000;
+				IF gives > 0 THEN
+					r := greatest(r + 1, gives);
+					owner := fenlock.given(first, r);
+					epoch := r;
+					PERFORM fenlock.tell(first, ' ' || r || ' ' || clock, now);
+				ELSE
+					owner := 'next:'::bytea || first;
+					PERFORM fenlock.tell(first, '', now);
+				END IF;
 				RETURN;
 			END IF;
+			PERFORM fenlock.tell(first, '', now);
 			IF many = 0 THEN
 				SELECT s.owner, s.ends, s.epoch INTO owner, ends, epoch FROM fenlock.share(key) AS s;
 			END IF;
@@ -304,7 +324,8 @@ END $$;
 -- serve carries out an operation on a name: package node/rule, line by line. The number of
 -- the operation and that of the status are package node's. Times: ttl and remaining in
 -- milliseconds, clock in microseconds. "mine" is what the client takes the group's terms to
--- be; a client with others gets no answer but "rejoining". "shares" is Request.Shared. "store" is
+-- be; a client with others gets no answer but "rejoining". "shares" is Request.Shared, "gives"
+-- Request.Next, "given" Answer.Given. "store" is
 -- the database and its schema as the statement facts names them, if it votes, else NULL. "quiet" is
 -- whether the name is left so that the statements of schema.go can do without this function, the
 -- usual operations. The function's name has the format in it: a program of another format finds no
@@ -317,8 +338,8 @@ END $$;
 -- The rows of the lease and of the stripe are locked first, in this order, and what else there is
 -- about the name is read after that, by statements of their own: in READ COMMITTED each sees what
 -- was committed before it.
-CREATE FUNCTION fenlock.serve3(op integer, key bytea, place integer, who bytea, ttl bigint, num bigint, own bigint, asker bytea, at bigint, mine text, shares boolean,
-	OUT status integer, OUT register bigint, OUT heldby bytea, OUT remaining bigint, OUT ahead integer, OUT clock bigint, OUT store text, OUT quiet boolean) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+CREATE FUNCTION fenlock.serve3(op integer, key bytea, place integer, who bytea, ttl bigint, num bigint, own bigint, asker bytea, at bigint, mine text, shares boolean, gives bigint,
+	OUT status integer, OUT register bigint, OUT heldby bytea, OUT remaining bigint, OUT ahead integer, OUT clock bigint, OUT store text, OUT quiet boolean, OUT given bigint) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
 	votes   boolean;
 	r       bigint;
@@ -341,6 +362,7 @@ BEGIN
 	ahead := 0;
 	clock := 0;
 	quiet := true;
+	given := 0;
 
 	LOOP
 		SELECT l.holder, l.expires, l.origin, l.token, l.quiet, c.register, c.reserved, v.store INTO before
@@ -410,7 +432,8 @@ BEGIN
 			freed := true;
 		END IF;
 		IF asker <> '' THEN
-			IF owner = 'next:'::bytea || asker THEN
+			IF owner = 'next:'::bytea || asker
+					OR at = 0 AND substr(owner, 1, length(fenlock.gift(asker))) = fenlock.gift(asker) AND who <> fenlock.given(asker, 0) THEN
 				owner := NULL;
 				freed := true;
 			END IF;
@@ -421,7 +444,9 @@ BEGIN
 			END IF;
 		END IF;
 		IF freed AND (queued OR asker <> '') THEN
-			SELECT n.owner, n.ends, n.epoch INTO owner, ends, born FROM fenlock.next(key, asker, now, owner, ends, born) AS n;
+			SELECT n.owner, n.ends, n.epoch, n.r INTO owner, ends, born, r
+				FROM fenlock.next(key, asker, now, owner, ends, born, CASE WHEN votes THEN gives ELSE 0 END, clock, r) AS n;
+			told := 0; -- if it has an owner, that is another one
 		END IF;
 	ELSIF NOT votes THEN
 		status := 5;
@@ -480,6 +505,9 @@ BEGIN
 				heldby := fenlock.sharers(key, now);
 			END IF;
 			remaining := ends - now;
+			IF asker <> '' AND owner = fenlock.given(asker, born) THEN
+				given := born;
+			END IF;
 			ahead := fenlock.enqueue(key, asker, at, now);
 		ELSE
 			r := greatest(r + 1, num);
