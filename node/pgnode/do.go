@@ -141,7 +141,8 @@ func (n *Node) call(ctx context.Context, r node.Request) (a node.Answer, err err
 }
 
 // answer returns what every answer has. It checks that the database is the one it is taken for.
-func (n *Node) answer(r node.Request, status node.Status, register int64, store sql.NullString) (a node.Answer, err error) {
+func (n *Node) answer(r node.Request, status node.Status, register int64, store sql.NullString) (
+	a node.Answer, err error) {
 	if status < node.Granted || status > node.Rejoining || register < 0 || register > int64(fence.MaxToken) {
 		return a, fmt.Errorf("the schema answered the status %d and the register %d, which are none: it was changed by hand",
 			status, register)

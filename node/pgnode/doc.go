@@ -1,6 +1,8 @@
 // Package pgnode is a node in a PostgreSQL database, 15 or newer. Every operation is one statement:
 // a call of a function that the schema brings along (Schema, Migrate). It applies the rules of
-// package node/rule to the rows of the name and of its stripe. It needs no session: transaction
+// package node/rule to the rows of the name and of its stripe. The usual operations, on a name that
+// no client waits for and none shares, are shorter statements (schema.go). If one of them finds
+// nothing, it has done nothing, and the function is called. No session is needed: transaction
 // pooling by pgbouncer will do.
 //
 // # What survives what
@@ -22,6 +24,23 @@
 // ten minutes' proposals, an old backup. Tokens then are larger than before only as far
 // as the clients' wall clocks agree, since they propose these.
 //
+// # Two at a time
+//
+// Transactions are READ COMMITTED. A statement that has waited for a row sees that row as it is
+// then, and the other tables as they were when it began. Hence:
+//
+//   - An operation locks the row of the lease first, then that of the stripe. The usual operations
+//     depend on these rows and the mark only. A transaction in which a waiter comes, or in which
+//     the name is shared, clears "quiet" in the lease's row. So a release that has waited for it
+//     finds nothing, and calls the function, which sees the waiter.
+//   - The mark does not change while an operation waits for a row: note and mark lock the table of
+//     leases against all operations. Each operation has its lock on the table before it takes the
+//     snapshot by which it reads the mark.
+//   - The register is in the row of the stripe, and outlives leases: all names of a stripe share
+//     it on every engine (package nodetest). So a sweep of leases concerns no token. An operation
+//     that has waited for a sweep finds no row, and makes it anew.
+//   - A sweep locks rows of leases before it looks for their queues, and waits for no row.
+//
 // # Sharing
 //
 // The lease of a shared name is one row, as any other, so a name that is not shared costs nothing
@@ -36,8 +55,9 @@
 // # Waiting
 //
 // The schema keeps waiter queues. A client whose waiters wait has one connection of its own on
-// which it is notified (LISTEN). NOTIFY is used only when there is a waiter to notify, as it takes
-// a lock of the whole server for a moment. Notifications may not arrive, through pgbouncer for
+// which it is notified (LISTEN). A release leases the name to the first waiter, which holds it when
+// it is notified. NOTIFY is used only when there is a waiter to notify, as it takes a lock of the
+// whole server for a moment. Notifications may not arrive, through pgbouncer for
 // instance, or no connection may be left. Then the client asks at growing intervals of 20 ms to
 // half a second, in one statement for all of its waiters.
 package pgnode

@@ -54,8 +54,8 @@ func unanswered(t *testing.T, n, sees *Node, r node.Request) error {
 	}
 }
 
-// known has a row of a name, and a connection that has prepared what takes it: nothing but one
-// statement is sent for its next acquisition.
+// known makes the row of a name, and has a connection prepare what takes the name. So the next
+// acquisition is one statement.
 func known(t *testing.T, n *Node, name string) {
 	t.Helper()
 	r := request(name, 0)
@@ -254,7 +254,8 @@ func TestErrors(t *testing.T) {
 	}
 	defer tx.Rollback()
 	want(t, node.Granted)(alone(t, u).Do(t.Context(), asAcquire(request("a", 0))))
-	if _, err := tx.Exec(inSchema(`SELECT FROM fenlock.leases WHERE name = $1 FOR UPDATE`, schema), []byte("a")); err != nil {
+	if _, err := tx.Exec(inSchema(`SELECT FROM fenlock.leases WHERE name = $1 FOR UPDATE`, schema),
+		[]byte("a")); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := alone(t, as("impatient", u)).Do(t.Context(), asAcquire(request("a", 0))); err == nil ||

@@ -154,7 +154,7 @@ func (c *comparison) step() {
 	if random.IntN(2) == 0 {
 		r.OwnToken = fence.Token(1 + random.IntN(3))
 	}
-	if random.IntN(8) == 0 { // as who was given the name, or returns nothing
+	if random.IntN(8) == 0 { // as a waiter that was given the name, or that returns nothing
 		r.Holder = []node.Holder{node.Given(p.Waiter, 0), c.memory.Begin(oneName, c.now, nil).Holder}[random.IntN(2)]
 		if r.Holder == "" || r.Holder.Shared() || r.Holder.Reserves() || p.Waiter == "" {
 			r.Holder = "h1"

@@ -54,14 +54,16 @@ const shownHolder = `CASE WHEN l.holder = 'shared:'::bytea THEN 'shared:0'::byte
 			string_agg(convert_to(chr(10) || x.expires * 1000000 || ' ' || x.origin || ' ' || x.token || ' ', 'UTF8') || x.holder, ''::bytea ORDER BY x.holder)
 			FROM fenlock.readers AS x WHERE x.name = l.name AND x.expires > fenlock.clock() / 1000), ''::bytea) ELSE l.holder END`
 
-// The usual operations on a name: to take one that is free, to extend its lease and to release it,
-// where no client waits for it and none shares it. Each is a statement instead of a call of
-// fenlock.serve, which takes twice as long, and answers like it. A statement that returns no row
-// has done nothing, and serve is called. What it depends on beside the mark is in rows that it
-// locks or writes, in the order in which serve locks them, and PostgreSQL looks at these again where
-// it has waited for another transaction. As to the mark, see fenlock.serve.
+// The usual operations on a name that no client waits for and none shares: to take it, to extend
+// its lease, to release it. Each is a statement instead of a call of fenlock.serve, which takes
+// twice as long, and answers like it. If it returns no row, it has done nothing, and serve is
+// called.
 //
-// Their operators and functions are such that pg_catalog has exactly these: another schema in the
+// A statement locks or writes the rows that it depends on, in the order of serve. So PostgreSQL
+// looks at them again after it has waited for another transaction. The register that an extension
+// compares may be an old one, since it only grows. The mark: see fenlock.serve.
+//
+// The operators and functions are such that pg_catalog has exactly these: another schema in the
 // user's search_path may have any.
 const (
 	milliseconds = `((extract(epoch FROM clock_timestamp()) * 1000000.0)::bigint / 1000)`

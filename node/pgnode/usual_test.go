@@ -116,6 +116,7 @@ func (m *meeting) meet(t *testing.T, u string) {
 	}); err != nil {
 		t.Fatal(err)
 	}
+	s.n.swept.Store(time.Now().UnixMilli()) // what is swept, the scene says
 	m.before(s)
 	r := m.does(s)
 	if !s.n.usual(r) {
