@@ -28,7 +28,7 @@ func (n *Node) Inspect(ctx context.Context, name string) (l node.Lease, err erro
 		return n.see(ctx, name, func(loaded Loaded) error {
 			s, err := loaded.store(node.Stripe(name))
 			l = s.Lease(name, loaded.Clock)
-			l.Members, l.Out = loaded.Terms.Members, !loaded.Votes
+			l.Remaining, l.Members, l.Out = n.shown(l.Remaining), loaded.Terms.Members, !loaded.Votes
 			return err
 		})
 	})
@@ -75,6 +75,7 @@ func (n *Node) List(ctx context.Context, prefix string, yield func(node.Lease) b
 				return false
 			}
 			for _, of := range s.All(prefix, l.Clock) {
+				of.Remaining = n.shown(of.Remaining)
 				if !yield(of) {
 					return false
 				}

@@ -30,6 +30,9 @@ type Config struct {
 	// the record's then, and goes on as this process's does after a Save. So what this process has
 	// saved last serves for promises too.
 	Exact bool
+	// Slack is by how much the store's clock may be ahead of what Load has returned. Each lease is
+	// longer by as much, so that it lasts for at least its TTL.
+	Slack time.Duration
 }
 
 // Node is what a node does whose store is a Store. It is for a node's type to embed, and implements
@@ -124,8 +127,12 @@ func (n *Node) Do(ctx context.Context, r node.Request) (a node.Answer, err error
 		return node.Answer{}, err
 	}
 	n.lines.heardOf(r, a)
+	a.Remaining = n.shown(a.Remaining)
 	return a, nil
 }
+
+// shown returns how much is left of a lease without the slack.
+func (n *Node) shown(left time.Duration) time.Duration { return max(left-n.config.Slack, min(left, 1)) }
 
 const (
 	mostAgain  = 3 // how often in a row an ErrAgain is no end
@@ -268,6 +275,9 @@ func (n *Node) save(ctx context.Context, stripe int, r node.Request, m remembere
 			}
 			return is
 		}
+	}
+	if r.TTL > 0 {
+		r.TTL += n.config.Slack
 	}
 	d, err := m.decide(stripe, r, now, reachable)
 	if d.answer.Status == node.Held && m.Closer != nil && !only {

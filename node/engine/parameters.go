@@ -11,7 +11,7 @@ type Parameter struct {
 }
 
 // certified are the engines that read certificates by URL.TLSConfig.
-var certified = []string{"valkeynode", "mysqlnode", "etcdnode"}
+var certified = []string{"valkeynode", "mysqlnode", "etcdnode", "bucketnode"}
 
 // Parameters are all query parameters of all engines. docs/engines.md has the same table.
 var Parameters = []Parameter{
@@ -21,7 +21,8 @@ var Parameters = []Parameter{
 	{"cert", certified, nil, "a PEM file with the client's certificate, for servers that want one; goes with `key`"},
 	{"key", certified, nil, "a PEM file with the key of `cert`"},
 	{"servername", certified, nil, "the name that the server's certificate is for, where that is not the host"},
-	{"tls", []string{"mysqlnode"}, []string{"on", "off"}, "On is the default, but for a loopback address"},
+	{"tls", []string{"mysqlnode", "bucketnode"}, []string{"on", "off"}, "On is the default, but for a loopback address"},
+	{"region", []string{"bucketnode"}, nil, "the region of the bucket, where the host does not say it"},
 	{"db", []string{"valkeynode"}, nil, "the number of the database, of a `unix://` URL only"},
 	{"witness", []string{"valkeynode"}, nil, "how many replicas must have what is promised before it counts, or `off`; all, if absent ([valkey.md](valkey.md#replicas))"},
 	{"sentineluser", []string{"valkeynode"}, nil, "the user at the sentinels, where they have users"},

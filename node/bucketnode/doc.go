@@ -1,0 +1,2 @@
+// Package bucketnode is a node in an object store.
+package bucketnode

@@ -1,0 +1,104 @@
+package bucketnode
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net"
+	"net/http"
+	"strings"
+	"syscall"
+
+	"github.com/minio/minio-go/v7"
+
+	"github.com/fenlock/fenlock/node/engine"
+)
+
+// rights are what the user of the keys needs.
+const rights = "the keys need s3:GetObject, s3:PutObject and s3:DeleteObject on the prefix, and s3:ListBucket on the bucket, without which a missing object looks forbidden"
+
+// notConnected reports whether an error is of a connection that was never made.
+func notConnected(err error) bool {
+	var op *net.OpError
+	var certificate *tls.CertificateVerificationError
+	var record tls.RecordHeaderError
+	return errors.As(err, &op) && op.Op == "dial" || errors.As(err, &certificate) || errors.As(err, &record)
+}
+
+// advice says what an error means and what a person can do about it, and whether waiting does not
+// help.
+func advice(err error) (text string, permanent bool) {
+	var refused minio.ErrorResponse
+	if errors.As(err, &refused) {
+		return adviceOf(refused)
+	}
+	var unknown x509.UnknownAuthorityError
+	var name x509.HostnameError
+	var dns *net.DNSError
+	switch {
+	case errors.As(err, &unknown):
+		return "the certificate's authority is not known: name its file with the parameter ca", true
+	case errors.As(err, &name):
+		return "the certificate is for another host: correct the URL, or name what it is for with the parameter servername",
+			true
+	case err != nil && (strings.Contains(err.Error(), "first record does not look like a TLS handshake") ||
+		strings.Contains(err.Error(), "server gave HTTP response to HTTPS client")):
+		return "the server speaks HTTP without TLS: correct the port, or say tls=off if the network is trusted", true
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "nothing listens there: is the port right, and the store up?", false
+	case errors.As(err, &dns) && dns.IsNotFound:
+		return "no such host: correct the URL", false
+	}
+	return "", false
+}
+
+func adviceOf(refused minio.ErrorResponse) (text string, permanent bool) {
+	switch refused.Code {
+	case minio.NoSuchBucket:
+		return "make the bucket, or correct the URL", true
+	case minio.InvalidAccessKeyID:
+		return "the store does not know the access key", true
+	case minio.SignatureDoesNotMatch:
+		return "the secret is not that of the access key", true
+	case minio.RequestTimeTooSkewed:
+		return "this machine's clock and the store's differ by more than a quarter of an hour: set it, and run chronyd or the like",
+			true
+	case "ExpiredToken", "InvalidToken", "TokenRefreshRequired":
+		return "the session of the keys has ended: get new ones", true
+	case minio.AuthorizationHeaderMalformed, minio.InvalidRegion, "PermanentRedirect", "TemporaryRedirect",
+		"IllegalLocationConstraintException":
+		if refused.Region != "" {
+			return "the bucket is in the region " + refused.Region + ": say region=" + refused.Region +
+				", and use that region's host", true
+		}
+		return "the bucket is in another region: name it with the parameter region, and use that region's host", true
+	case "SlowDown", "TooManyRequests", "Throttling":
+		return "the store throttles: spread names over several prefixes, or lengthen the TTL", false
+	case "QuotaExceeded", "InsufficientStorage", "XMinioStorageFull":
+		return "the store is full", false
+	}
+	switch status := refused.StatusCode; {
+	case status == http.StatusForbidden || status == http.StatusUnauthorized:
+		return rights, true
+	case status == http.StatusBadRequest && strings.Contains(refused.Message, "HTTP request to an HTTPS server"):
+		return "the server wants TLS: leave tls=off out, or say tls=on", true
+	case status == http.StatusNotImplemented || status == http.StatusMethodNotAllowed:
+		return "the store has no conditional writes, without which it cannot hold locks", true
+	case status >= 300 && status < 400:
+		return "the store is at another address: correct the URL and the region", true
+	case status >= 400 && status < 500 && status != http.StatusConflict && status != http.StatusPreconditionFailed &&
+		status != http.StatusRequestTimeout && status != http.StatusTooManyRequests && status != statusClientClosed:
+		return "the store does not take the request: is this an S3 endpoint?", true
+	}
+	return "", false
+}
+
+// explained says what can be done about an error, and has it match node.ErrMisconfigured if waiting
+// does not help.
+func explained(err error) error {
+	text, permanent := advice(err)
+	if err != nil && strings.Contains(err.Error(), text) {
+		text = ""
+	}
+	return engine.Explain(err, text, permanent)
+}

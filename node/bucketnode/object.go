@@ -1,0 +1,240 @@
+package bucketnode
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/minio/minio-go/v7"
+
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/admit"
+	"github.com/fenlock/fenlock/node/cas"
+	"github.com/fenlock/fenlock/node/clock"
+	"github.com/fenlock/fenlock/node/engine"
+)
+
+// object is the one object of a node, for one process.
+type object struct {
+	*place
+	key string
+
+	mu   sync.Mutex
+	last *snapshot // the newest that is known
+}
+
+// snapshot is the object as it was at a moment.
+type snapshot struct {
+	state *state // nil: there is none
+	etag  string
+	// clock is what the store's clock showed when the object was read, at most, and got when that was
+	// by this machine's.
+	clock, got time.Duration
+	// modified is when the store says that the object was written, rounded down. 0: this process
+	// wrote it, and has not asked.
+	modified time.Duration
+	setBack  bool // this process has seen a later one
+}
+
+const (
+	objectName = "node" // under the prefix
+	// coarse is by how much the answer's Date, and the time of a modification, are late: they have
+	// whole seconds, and some servers make them once in a second.
+	coarse = 2 * time.Second
+	// slack is by how much leases are longer for that. The last second is for the rate of this
+	// machine's clock, which counts for a minute at most.
+	slack = coarse + time.Second
+	// late is how long after it was decided on a write may be carried out. One that was modified
+	// later is a copy.
+	late = 30 * time.Second
+)
+
+// here is what a store is called before anything is there.
+func (o *object) here() string { return "nothing at " + o.endpoint + "/" + o.bucket + "/" + o.key }
+
+// now is what the store's clock shows, at most, by what has passed here since the snapshot.
+func (s *snapshot) now() time.Duration { return s.clock + max(0, clock.Now()-s.got) }
+
+// copied reports whether the object is not what was written at this address. A note that counts from
+// its own write does no harm when it is copied: it counts from the copy then.
+func (s *snapshot) copied() bool {
+	st := s.state
+	return st != nil && (st.Admitted || st.Since > 0) && (s.setBack || s.modified > st.At+late)
+}
+
+// votes reports whether the mark of admission is there, and is of this object.
+func (s *snapshot) votes() bool { return s.state != nil && s.state.Admitted && !s.copied() }
+
+// facts are what package admit decides by.
+func (s *snapshot) facts(here string) admit.Facts {
+	f := admit.Facts{Server: here, Cause: node.Unused, Untouched: true, State: s}
+	st := s.state
+	if st == nil {
+		return f
+	}
+	f = admit.Facts{Server: st.Memory, Memory: st.Memory, Terms: st.Terms, Votes: s.votes(), Marked: st.Admitted,
+		Recorded: st.Admitted || st.Terms != (admit.Terms{}) || len(st.Registers) > 0, Counted: !st.Admitted,
+		Out: s.clock - s.since(), Cause: st.Cause, Untouched: !st.Admitted, Empty: st.Empty, State: s}
+	if s.copied() {
+		f.Memory += " copied at " + s.modified.String()
+		if f.Counted, f.Cause = false, node.Replaced; s.setBack {
+			f.Cause = node.SetBack
+		}
+	}
+	return f
+}
+
+// since is when the note was written, at least.
+func (s *snapshot) since() time.Duration {
+	if s.state.Since > 0 {
+		return s.state.Since
+	}
+	return s.modified + coarse
+}
+
+// read gets the object as it is now.
+func (o *object) read(ctx context.Context) (*snapshot, error) {
+	before := o.known()
+	s, err := o.get(ctx, o.key)
+	if err != nil {
+		return nil, err
+	}
+	if s.state != nil && before != nil && before.state.Memory == s.state.Memory && s.state.Write < before.state.Write {
+		s.setBack = true
+	}
+	o.learn(s)
+	return s, nil
+}
+
+func (o *object) known() *snapshot {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.last
+}
+
+// learn notes what is known of the object, unless that is older than what was known.
+func (o *object) learn(s *snapshot) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	old := o.last
+	if s.state == nil || s.setBack || old == nil || old.state.Memory != s.state.Memory ||
+		s.state.Write >= old.state.Write {
+		if o.last = s; s.state == nil {
+			o.last = nil
+		}
+	}
+}
+
+// get gets an object. Its content is a state, unless there is none.
+func (o *object) get(ctx context.Context, key string) (*snapshot, error) {
+	body, info, header, err := o.client.GetObject(ctx, o.bucket, key, minio.GetObjectOptions{})
+	got := clock.Now()
+	var refused minio.ErrorResponse
+	if errors.As(err, &refused) && refused.StatusCode == http.StatusNotFound && refused.Code == minio.NoSuchKey {
+		return &snapshot{got: got}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close()
+	data, err := io.ReadAll(io.LimitReader(body, maxObject+1))
+	if err != nil {
+		return nil, err
+	}
+	if info.Size >= 0 && int64(len(data)) < min(info.Size, maxObject) {
+		return nil, io.ErrUnexpectedEOF
+	}
+	date, err := http.ParseTime(header.Get("Date"))
+	switch {
+	case len(data) > maxObject:
+		return nil, damaged("it has more than %d bytes", maxObject)
+	case err != nil || date.Unix() <= 0 || info.LastModified.Unix() <= 0:
+		return nil, engine.Misconfiguredf("the store's answers have no Date or no Last-Modified, by which leases end")
+	case info.ETag == "":
+		return nil, engine.Misconfiguredf("the store's answers have no ETag, which a write compares")
+	case header.Get("Age") != "":
+		return nil, engine.Misconfiguredf("a cache answers in place of the store (the answer has an Age): name the store itself")
+	}
+	st, err := parseState(data)
+	if err != nil {
+		return nil, err
+	}
+	return &snapshot{state: st, etag: info.ETag, clock: since1970(date), got: got, modified: since1970(info.LastModified)},
+		nil
+}
+
+func since1970(t time.Time) time.Duration { return time.Duration(t.Unix()) * time.Second }
+
+// write puts a state in the place of a snapshot, and fails unless that is what is there. A snapshot
+// without a state is of a key that has no object.
+func (o *object) write(ctx context.Context, over *snapshot, st *state) (*snapshot, error) {
+	st.Nonce, st.At, st.Write = rand.Text(), over.now(), st.Write+1
+	data, err := st.bytes()
+	if err != nil {
+		return nil, node.NotSent(err)
+	}
+	etag, err := o.put(ctx, o.key, data, over.etag)
+	if err != nil {
+		return nil, err
+	}
+	return &snapshot{state: st, etag: etag, clock: over.clock, got: over.got}, nil
+}
+
+// put writes an object, once, on the condition that the one there has an ETag; none if that is "".
+// An error matches cas.ErrConflict or node.ErrNotSent if nothing was done and never will be.
+func (o *object) put(ctx context.Context, key string, data []byte, etag string) (string, error) {
+	if err := ctx.Err(); err != nil {
+		return "", node.NotSent(err)
+	}
+	options := minio.PutObjectOptions{ContentType: "application/json", CacheControl: "no-store", DisableContentSha256: true}
+	if etag == "" {
+		options.SetMatchETagExcept("*")
+	} else {
+		options.SetMatchETag(etag)
+	}
+	sum := sha256.Sum256(data)
+	info, err := o.client.PutObject(ctx, o.bucket, key, bytes.NewReader(data), int64(len(data)), "",
+		hex.EncodeToString(sum[:]), options)
+	if err == nil && info.ETag == "" {
+		err = errors.New("the store's answer to a write has no ETag")
+	}
+	return info.ETag, unwritten(err, etag != "")
+}
+
+// remove deletes an object that the node does not need.
+func (o *object) remove(ctx context.Context, key string) error {
+	return o.client.RemoveObject(ctx, o.bucket, key, minio.RemoveObjectOptions{})
+}
+
+// unwritten marks the error of a write that was not carried out, and never will be. The store has
+// refused it, or nothing was sent. Whatever else went wrong, the outcome is unknown. Over says that
+// there was an object, so that another client has removed one that is not there.
+func unwritten(err error, over bool) error {
+	var refused minio.ErrorResponse
+	if !errors.As(err, &refused) {
+		if notConnected(err) || errors.Is(err, node.ErrMisconfigured) {
+			return node.NotSent(err)
+		}
+		return err
+	}
+	switch status := refused.StatusCode; {
+	case status == http.StatusPreconditionFailed, status == http.StatusConflict,
+		status == http.StatusNotFound && refused.Code == minio.NoSuchKey && over:
+		return node.NotSent(fmt.Errorf("%w: %w", cas.ErrConflict, err))
+	case status == http.StatusRequestTimeout, status == statusClientClosed: // a proxy may say so
+		return err
+	case status >= 300 && status < 500, refused.Code == "SlowDown", status == http.StatusNotImplemented:
+		return node.NotSent(err)
+	}
+	return err
+}
+
+const statusClientClosed = 499

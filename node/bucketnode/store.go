@@ -1,0 +1,217 @@
+package bucketnode
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+
+	"crypto/rand"
+
+	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/admit"
+	"github.com/fenlock/fenlock/node/cas"
+)
+
+// store is what package cas asks of a bucket.
+type store struct {
+	*object
+	proof         *proof
+	reads, writes *lane
+}
+
+// change makes a state another one. It returns an error if the state is not what it was decided on.
+type change func(st *state) error
+
+// Load implements cas.Store.
+func (s *store) Load(ctx context.Context, stripe int) (cas.Loaded, error) {
+	snap, err := s.reads.join(ctx, &call{})
+	if err != nil {
+		return cas.Loaded{}, err
+	}
+	l := s.loaded(snap, stripe)
+	if l.Votes {
+		l.Unfit = s.proof.of(ctx, snap)
+	}
+	return l, nil
+}
+
+func (s *store) loaded(snap *snapshot, stripe int) cas.Loaded {
+	l := cas.Loaded{Clock: snap.clock, Server: s.here(), State: snap, Votes: snap.votes()}
+	if st := snap.state; st != nil {
+		l.Record, l.Server, l.Terms = st.record(stripe), st.Memory, st.Terms
+	}
+	return l
+}
+
+// Save implements cas.Store. The write compares the whole object, and with that the mark.
+func (s *store) Save(ctx context.Context, stripe int, r cas.Record, over cas.Loaded) (cas.Loaded, error) {
+	was := over.State.(*snapshot)
+	if was.state == nil || was.copied() {
+		return over, node.NotSent(errOut)
+	}
+	snap, err := s.writes.join(ctx, &call{over: was, change: func(st *state) error {
+		now := st.record(stripe)
+		if st.Memory != was.state.Memory || st.Admitted != was.state.Admitted ||
+			now.Register != over.Register || !bytes.Equal(now.Leases, over.Leases) {
+			return cas.ErrConflict
+		}
+		st.set(stripe, r)
+		return nil
+	}})
+	if err != nil {
+		return over, err
+	}
+	over.Record, over.Clock, over.Close, over.State = r, 0, nil, snap
+	return over, nil
+}
+
+// errOut is of a release that a store which is out does not carry out: its leases are void.
+var errOut = errors.New("nothing is held there: the object is not there, or was copied from elsewhere")
+
+// readFor is what the lane of reads does.
+func (s *store) readFor(ctx context.Context, f *flight) {
+	snap, err := s.read(ctx)
+	for _, c := range f.calls {
+		c.snap, c.err = snap, err
+	}
+}
+
+// writeFor is what the lane of writes does: one write for all changes that fit together. A change of
+// something else than what is there is a conflict, and so is each of a write that was refused.
+func (s *store) writeFor(ctx context.Context, f *flight) {
+	base := s.known()
+	for _, c := range f.calls {
+		if base == nil || base.got < c.over.got {
+			base = c.over
+		}
+	}
+	st := base.state.clone()
+	if !st.Admitted && st.Since == 0 {
+		st.Since = base.since()
+	}
+	if s.proof.done() {
+		st.prove(s.endpoint)
+	}
+	var in []*call
+	for _, c := range f.calls {
+		if c.err = c.change(st); c.err != nil {
+			c.err = node.NotSent(c.err)
+			continue
+		}
+		in = append(in, c)
+	}
+	if len(in) == 0 {
+		return
+	}
+	snap, err := s.write(ctx, base, st)
+	if err == nil {
+		s.learn(snap)
+	}
+	for _, c := range in {
+		c.snap, c.err = snap, err
+	}
+}
+
+// List implements cas.Store, by one request.
+func (s *store) List(ctx context.Context, yield func(stripe int, l cas.Loaded) bool) error {
+	snap, err := s.reads.join(ctx, &call{})
+	if err != nil || snap.state == nil {
+		return err
+	}
+	for _, stripe := range slices.Sorted(maps.Keys(snap.state.Leases)) {
+		if !yield(stripe, s.loaded(snap, stripe)) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// Registers implements cas.Store. They are of one moment.
+func (s *store) Registers(ctx context.Context) (node.Registers, error) {
+	snap, err := s.reads.join(ctx, &call{})
+	if err != nil {
+		return node.Registers{}, err
+	}
+	f := snap.facts(s.here())
+	r := node.Registers{Server: f.Server, Memory: f.Memory, Admitted: f.Votes, Empty: f.Empty, MaxTTL: f.Terms.MaxTTL,
+		Members: f.Terms.Members}
+	if snap.state != nil {
+		r.Tokens = snap.state.Registers
+	}
+	return r, nil
+}
+
+// Facts implements admit.Store.
+func (s *store) Facts(ctx context.Context) (admit.Facts, error) {
+	snap, err := s.reads.join(ctx, &call{})
+	if err != nil {
+		return admit.Facts{}, explained(err)
+	}
+	return snap.facts(s.here()), nil
+}
+
+// Note implements admit.Store. The leases go in the same step.
+func (s *store) Note(ctx context.Context, f admit.Facts) (bool, error) {
+	return s.instead(ctx, f, func(st *state) {
+		st.Memory, st.Admitted, st.Since, st.Cause, st.Empty = rand.Text(), false, 0, f.Cause, nil
+		clear(st.Leases)
+	})
+}
+
+// Mark implements admit.Store. No store is admitted that was not seen to keep conditions.
+func (s *store) Mark(ctx context.Context, f admit.Facts, own admit.Terms, empty []string) (bool, error) {
+	if err := s.proof.now(ctx); err != nil {
+		return false, explained(err)
+	}
+	return s.instead(ctx, f, func(st *state) {
+		if st.Terms == (admit.Terms{}) {
+			st.Terms = own
+		}
+		st.Admitted, st.Since, st.Cause, st.Empty, st.Proved = true, 0, node.Present, empty, nil
+		st.prove(s.endpoint)
+		clear(st.Leases)
+	})
+}
+
+// instead writes over exactly what was looked at.
+func (s *store) instead(ctx context.Context, f admit.Facts, to func(st *state)) (bool, error) {
+	was := f.State.(*snapshot)
+	st := &state{}
+	if was.state != nil {
+		st = was.state
+	}
+	st = st.clone()
+	to(st)
+	_, err := s.write(ctx, was, st)
+	if errors.Is(err, cas.ErrConflict) {
+		return false, nil
+	}
+	return err == nil, explained(err)
+}
+
+// Raise implements admit.Store.
+func (s *store) Raise(ctx context.Context, f admit.Facts, tokens map[int]fence.Token) error {
+	raise := func(st *state) (any bool) {
+		for stripe, token := range tokens {
+			if st.Registers[stripe] < token {
+				st.Registers[stripe], any = token, true
+			}
+		}
+		return any
+	}
+	was := f.State.(*snapshot)
+	if was.state == nil || was.copied() || !raise(was.state.clone()) {
+		return nil
+	}
+	_, err := s.writes.join(ctx, &call{over: was, change: func(st *state) error {
+		raise(st)
+		return nil
+	}})
+	if errors.Is(err, cas.ErrConflict) {
+		return nil // the mark fails too, and the store is looked at again
+	}
+	return explained(err)
+}
