@@ -15,6 +15,8 @@ import (
 type lane struct {
 	life *engine.Lifetime
 	do   func(ctx context.Context, f *flight)
+	// keep: a request goes on when no caller waits any more.
+	keep bool
 
 	mu   sync.Mutex
 	busy bool
@@ -81,7 +83,7 @@ func (l *lane) leave(f *flight, c *call, err error) error {
 		f.calls = slices.DeleteFunc(f.calls, func(other *call) bool { return other == c })
 		return node.NotSent(err)
 	}
-	if f.waiting--; f.waiting == 0 {
+	if f.waiting--; f.waiting == 0 && !l.keep {
 		f.cancel()
 	}
 	return err

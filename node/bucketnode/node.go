@@ -54,7 +54,7 @@ func Open(rawURL string) (*Node, error) {
 	n.Node = cas.New(n, s, cas.Config{Kind: "s3", Name: p.name, Explain: explained, MaxRecord: maxRecord, Slack: slack})
 	s.reads, s.writes = &lane{life: n.Life(), do: s.readFor}, &lane{life: n.Life(), do: s.writeFor}
 	s.proof = &proof{object: s.object}
-	s.proof.run = &lane{life: n.Life(), do: s.proof.proveFor}
+	s.proof.run = &lane{life: n.Life(), do: s.proof.proveFor, keep: true}
 	return n, nil
 }
 

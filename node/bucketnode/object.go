@@ -120,17 +120,25 @@ func (o *object) known() *snapshot {
 	return o.last
 }
 
-// learn notes what is known of the object, unless that is older than what was known.
+// learn notes what is known of the object, unless that is older than what was known. What was set back
+// is not learnt, so that it is noticed until the store is out.
 func (o *object) learn(s *snapshot) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	old := o.last
-	if s.state == nil || s.setBack || old == nil || old.state.Memory != s.state.Memory ||
-		s.state.Write >= old.state.Write {
-		if o.last = s; s.state == nil {
-			o.last = nil
-		}
+	if s.state != nil && !s.setBack && !o.last.newerThan(s) {
+		o.last = s
 	}
+}
+
+// newerThan reports whether a snapshot is of a later write than another one, or was read later.
+func (s *snapshot) newerThan(other *snapshot) bool {
+	switch {
+	case s == nil:
+		return false
+	case s.state.Memory == other.state.Memory && s.state.Write != other.state.Write:
+		return s.state.Write > other.state.Write
+	}
+	return s.got > other.got
 }
 
 // get gets an object. Its content is a state, unless there is none.

@@ -84,7 +84,7 @@ func (s *store) readFor(ctx context.Context, f *flight) {
 func (s *store) writeFor(ctx context.Context, f *flight) {
 	base := s.known()
 	for _, c := range f.calls {
-		if base == nil || base.got < c.over.got {
+		if !base.newerThan(c.over) {
 			base = c.over
 		}
 	}
