@@ -155,7 +155,7 @@ func importsOf(t *testing.T, dir string) []imported {
 }
 
 // neverReleased are the modules that are used from a checkout only.
-var neverReleased = []string{"tests", "bench", "tools", filepath.Join("tools", "etcd"),
+var neverReleased = []string{"tests", "bench", "tools", filepath.Join("tools", "etcd"), filepath.Join("tools", "versitygw"),
 	filepath.Join("deploy", "check"), "examples", filepath.Join("examples", "natsnode")}
 
 // A released module is used with any later version of the root module. What it imports of that must
@@ -173,7 +173,7 @@ func TestReleasedModulesImportNothingInternal(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, dir := range []string{"node/pgnode", "node/valkeynode", "node/goredisnode", "node/zknode", "node/mysqlnode",
-		"node/etcdnode", "fence/fencepgx", "integration/fenlockcertmagic", "integration/fenlockcron",
+		"node/etcdnode", "node/bucketnode", "fence/fencepgx", "integration/fenlockcertmagic", "integration/fenlockcron",
 		"integration/fenlockgocron",
 		"integration/fenlockgoose", "integration/fenlockmigrate", "integration/fenlockotel", "cmd/fenlock"} {
 		if !slices.Contains(released, filepath.FromSlash(dir)) {

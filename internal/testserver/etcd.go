@@ -29,14 +29,16 @@ const (
 
 var etcdProgram = sync.OnceValues(func() (string, error) { return etcdTool(etcdServer) })
 
-// etcdTool builds a program of the module tools/etcd, the first time in a minute or so, and later
+func etcdTool(name string) (string, error) { return tool("etcd", name) }
+
+// tool builds a program of a module in the folder tools, the first time in a minute or so, and later
 // not at all. The path is in Go's build cache.
-func etcdTool(name string) (string, error) {
+func tool(module, name string) (string, error) {
 	_, here, _, _ := runtime.Caller(0)
 	ctx, cancel := context.WithTimeout(context.Background(), etcdTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "go", "tool", "-n", name)
-	cmd.Dir = filepath.Join(filepath.Dir(here), "..", "..", "tools", "etcd")
+	cmd.Dir = filepath.Join(filepath.Dir(here), "..", "..", "tools", module)
 	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=")
 	var problem strings.Builder
 	cmd.Stderr = &problem

@@ -34,16 +34,8 @@ func (n *Node) examine(ctx context.Context, look node.Look, e *node.Examination)
 		}
 	}
 	snap.facts(s.here()).Examine(e, look.MaxTTL)
-	if e.RoundTrip > slowTrip {
-		e.Findings = append(e.Findings, node.Found("latency", node.Warning,
-			"An answer takes %v, and a grant needs two in a row.", e.RoundTrip.Round(time.Millisecond)).
-			Do("Use a store of this region, or a TTL of a minute."))
-	}
 	if look.Thorough {
 		return s.proof.try(ctx)
 	}
 	return nil
 }
-
-// slowTrip is a round trip of which two do not fit into the usual NodeTimeout.
-const slowTrip = 250 * time.Millisecond

@@ -37,6 +37,7 @@ var all = []engine{
 	{name: "MariaDB", start: mariadb},
 	{name: "etcd", start: etcd},
 	{name: "ZooKeeper", start: zookeeper},
+	{name: "S3", start: bucket},
 	{name: "Valkey and PostgreSQL", start: mixed, campaign: true},
 }
 
@@ -132,6 +133,16 @@ func zookeeper(t *testing.T, _ string) scene {
 		leader.Resume()
 	})
 	return s
+}
+
+// A node of an object store has a slack of three seconds, by which a dead holder's lease is longer.
+func bucket(t *testing.T, _ string) scene {
+	server, ttl := testserver.StartVersity(t), 4*time.Second
+	return scene{urls: []string{server.URL("bucket", "locks")}, ttl: ttl, disturb: []func(func()){
+		func(func()) { server.Kill(); server.Restart() },
+		pause(server, ttl/2),
+		pause(server, 2*ttl),
+	}}
 }
 
 // migrate makes the tables of a database.

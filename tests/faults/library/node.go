@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/bucketnode"
 	"github.com/fenlock/fenlock/node/etcdnode"
 	"github.com/fenlock/fenlock/node/filenode"
 	"github.com/fenlock/fenlock/node/mysqlnode"
@@ -31,6 +32,8 @@ func OpenNode(url string) (node.Node, error) {
 		return pgnode.Open(url)
 	case "mysql":
 		return mysqlnode.Open(url)
+	case "s3":
+		return bucketnode.Open(url)
 	case "etcd":
 		return etcdnode.Open(url)
 	case "zk":

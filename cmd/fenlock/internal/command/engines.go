@@ -43,6 +43,7 @@ var engines = []engine{
 	{"MySQL", []string{"mysql", "mariadb"}, false, nil},
 	{"etcd", []string{"etcd", "etcds"}, true, nil},
 	{"ZooKeeper", []string{"zk"}, true, nil},
+	{"S3", []string{"s3"}, false, nil},
 }
 
 func openValkey(_ context.Context, raw, prefix string) (fenlock.Node, error) {

@@ -38,7 +38,8 @@ func TestFenlockLinksLittle(t *testing.T) {
 	large := []string{
 		"google.golang.org/", "go.etcd.io/", "github.com/jackc/", "github.com/go-sql-driver/", "database/sql",
 		"net/http", "html/template", "github.com/fenlock/fenlock/node/etcdnode", "github.com/fenlock/fenlock/node/mysqlnode",
-		"github.com/fenlock/fenlock/node/pgnode", "github.com/fenlock/fenlock/node/zknode",
+		"github.com/fenlock/fenlock/node/pgnode", "github.com/fenlock/fenlock/node/zknode", "github.com/fenlock/fenlock/node/bucketnode",
+		"github.com/minio/",
 		module + "/internal/ui", module + "/internal/demo", module + "/internal/metrics",
 	}
 	links := func(pkg string) (found []string) {

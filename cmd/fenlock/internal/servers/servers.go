@@ -4,6 +4,7 @@ package servers
 
 import (
 	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/node/bucketnode"
 	"github.com/fenlock/fenlock/node/etcdnode"
 	"github.com/fenlock/fenlock/node/mysqlnode"
 	"github.com/fenlock/fenlock/node/pgnode"
@@ -16,4 +17,5 @@ var Open = map[string]func(url string) (fenlock.Node, error){
 	"MySQL":      func(url string) (fenlock.Node, error) { return mysqlnode.Open(url) },
 	"etcd":       func(url string) (fenlock.Node, error) { return etcdnode.Open(url) },
 	"ZooKeeper":  func(url string) (fenlock.Node, error) { return zknode.Open(url) },
+	"S3":         func(url string) (fenlock.Node, error) { return bucketnode.Open(url) },
 }
