@@ -78,6 +78,8 @@ func adviceOf(refused minio.ErrorResponse) (text string, permanent bool) {
 		return "the store is full", false
 	}
 	switch status := refused.StatusCode; {
+	case status == 0:
+		return "an answer cannot be read: is this an S3 endpoint?", true
 	case status == http.StatusForbidden || status == http.StatusUnauthorized:
 		return rights, true
 	case status == http.StatusBadRequest && strings.Contains(refused.Message, "HTTP request to an HTTPS server"):
