@@ -12,6 +12,7 @@ import (
 
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/cas"
 )
 
 // put reports whether a request writes the object of the node.
@@ -100,14 +101,17 @@ func TestMomentFindsADeadHoldersLockFree(t *testing.T) {
 	moment(node.Granted)
 }
 
-// A lease lasts for its TTL although the store tells whole seconds, made once in a second.
+// A lease lasts for its TTL although the store tells whole seconds.
 func TestLeaseIsNeverTooShort(t *testing.T) {
-	for _, date := range []time.Duration{0, 300 * time.Millisecond, 999 * time.Millisecond} {
+	for _, date := range []time.Duration{100 * time.Millisecond, 500 * time.Millisecond, 900 * time.Millisecond} {
 		f := newFake(t)
-		now := time.Now()
-		f.ahead = now.Truncate(time.Second).Add(date).Sub(now) // a lease that begins late in a second
-		r := request(node.Acquire, "name")
 		n := ready(t, f)
+		want(t, node.Granted)(n.Do(t.Context(), request(node.Acquire, "other"))) // admits the store
+		f.mu.Lock()
+		now := f.now()
+		f.ahead += now.Truncate(time.Second).Add(time.Second + date).Sub(now)
+		f.mu.Unlock()
+		r := request(node.Acquire, "name")
 		began := time.Now()
 		want(t, node.Granted)(n.Do(t.Context(), r))
 		f.pass(r.TTL - 500*time.Millisecond)
@@ -216,6 +220,26 @@ func TestGrantFailsIfTheMarkChanges(t *testing.T) {
 				t.Errorf("it was granted by a store that was %s: %+v", name, a)
 			}
 		})
+	}
+}
+
+// A save that was decided on an earlier record fails, although this process has read the object since
+// and writes over what it is now.
+func TestSaveComparesTheRecord(t *testing.T) {
+	f := newFake(t)
+	n, other := ready(t, f), ready(t, f)
+	want(t, node.Granted)(n.Do(t.Context(), request(node.Acquire, "first")))
+	stripe := node.Stripe("name")
+	over, err := n.Store().Load(t.Context(), stripe)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, node.Granted)(other.Do(t.Context(), request(node.Acquire, "name")))
+	if _, err := n.Inspect(t.Context(), "another"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.Store().Save(t.Context(), stripe, over.Record, over); !errors.Is(err, cas.ErrConflict) {
+		t.Errorf("%v", err)
 	}
 }
 
