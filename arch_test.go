@@ -155,8 +155,9 @@ func importsOf(t *testing.T, dir string) []imported {
 }
 
 // neverReleased are the modules that are used from a checkout only.
-var neverReleased = []string{"tests", "bench", "tools", filepath.Join("tools", "etcd"), filepath.Join("tools", "versitygw"),
-	filepath.Join("deploy", "check"), "examples", filepath.Join("examples", "natsnode")}
+var neverReleased = []string{"tests", "bench", "tools", filepath.Join("tools", "etcd"),
+	filepath.Join("tools", "versitygw"), filepath.Join("deploy", "check"), "examples",
+	filepath.Join("examples", "natsnode")}
 
 // A released module is used with any later version of the root module. What it imports of that must
 // not change under it, and only what is public does not.

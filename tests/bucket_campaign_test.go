@@ -9,8 +9,8 @@ import (
 	"github.com/fenlock/fenlock/nodetest"
 )
 
-// slowest is by how much a lease of bucketnode may outlive its TTL: its slack, and the second that a
-// Date is rounded by.
+// slowest is by how much a lease of bucketnode may outlive its TTL: its slack, and the second
+// that a Date is rounded by.
 const slowest = 4 * time.Second
 
 // The suite of all engines, on the stores of others. It waits for whole seconds.

@@ -1,6 +1,6 @@
 // Package testserver starts real servers for tests: Valkey, Redis, PostgreSQL, pgbouncer, MariaDB,
-// etcd, ZooKeeper and Versity's S3 gateway. Each has a port and a folder of its own, so that a test can kill, pause,
-// restart and wipe it.
+// etcd, ZooKeeper and Versity's S3 gateway. Each has a port and a folder of its own, so that a test
+// can kill, pause, restart and wipe it.
 //
 // A server that is not installed fails the test. It is never skipped, since a suite that skips what
 // it is about passes for the wrong reason. etcd's and the gateway are built from their modules

@@ -31,8 +31,8 @@ var etcdProgram = sync.OnceValues(func() (string, error) { return etcdTool(etcdS
 
 func etcdTool(name string) (string, error) { return tool("etcd", name) }
 
-// tool builds a program of a module in the folder tools, the first time in a minute or so, and later
-// not at all. The path is in Go's build cache.
+// tool builds a program of a module in the folder tools, the first time in a minute or so, and
+// later not at all. The path is in Go's build cache.
 func tool(module, name string) (string, error) {
 	_, here, _, _ := runtime.Caller(0)
 	ctx, cancel := context.WithTimeout(context.Background(), etcdTimeout)

@@ -34,7 +34,8 @@ func StartVersity(t testing.TB) *Versity {
 		t.Fatalf("Versity's gateway cannot be built: %v", err)
 	}
 	folder := t.TempDir()
-	v := &Versity{process{t: t, path: path, dir: folder, logPath: filepath.Join(folder, "log"), killSignal: syscall.SIGKILL}}
+	v := &Versity{process{t: t, path: path, dir: folder, logPath: filepath.Join(folder, "log"),
+		killSignal: syscall.SIGKILL}}
 	if err := os.MkdirAll(v.Bucket("bucket"), 0o700); err != nil {
 		t.Fatal(err)
 	}

@@ -143,7 +143,8 @@ func TestURLs(t *testing.T) {
 	}
 }
 
-// Without keys nothing is sent that is not signed. With them, the request has a signature of theirs.
+// Without keys nothing is sent that is not signed. With them, the request has a signature of
+// theirs.
 func TestKeysOfTheEnvironment(t *testing.T) {
 	f := newFake(t)
 	signed := make(chan string, 100)

@@ -29,7 +29,8 @@ func (n *Node) examine(ctx context.Context, look node.Look, e *node.Examination)
 		if e.RoundTrip == 0 || trip < e.RoundTrip {
 			e.RoundTrip = trip
 			if snap.state != nil {
-				e.Clock = node.ClockReading{Store: time.UnixMicro((snap.clock + coarse/2).Microseconds()), Here: before.Add(trip / 2)}
+				e.Clock = node.ClockReading{Store: time.UnixMicro((snap.clock + coarse/2).Microseconds()),
+					Here: before.Add(trip / 2)}
 			}
 		}
 	}

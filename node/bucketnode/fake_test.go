@@ -140,7 +140,8 @@ func (f *fake) serve(w http.ResponseWriter, r *http.Request, body string) {
 		io.WriteString(w, o.data)
 	case http.MethodPut:
 		none, match := r.Header.Get("If-None-Match"), r.Header.Get("If-Match")
-		if none == "*" && is && !f.ignores("If-None-Match") || match != "" && (!is || match != o.etag) && !f.ignores("If-Match") {
+		if none == "*" && is && !f.ignores("If-None-Match") ||
+			match != "" && (!is || match != o.etag) && !f.ignores("If-Match") {
 			fail(w, http.StatusPreconditionFailed, "PreconditionFailed")
 			return
 		}

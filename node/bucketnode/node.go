@@ -8,9 +8,9 @@ import (
 	"github.com/fenlock/fenlock/node/engine"
 )
 
-// Node is one prefix of a bucket. It implements node.Node, node.Sharer, node.Rejoiner, node.Admin,
-// node.Examiner, node.Located and node.Finisher, and is safe for concurrent use. Make one with Open;
-// the zero Node is not usable.
+// Node is one prefix of a bucket. It implements node.Node, node.Sharer, node.Rejoiner,
+// node.Admin, node.Examiner, node.Located and node.Finisher, and is safe for concurrent use. Make
+// one with Open; the zero Node is not usable.
 type Node struct {
 	*cas.Node
 	store *store
@@ -31,19 +31,19 @@ var (
 //	s3://[key:secret@]host[:port]/bucket/prefix[?region=...]
 //
 // The host is the store's, for example s3.eu-central-1.amazonaws.com. The bucket has to be there.
-// The prefix is the node's: nothing else may write under it. Without a key, the keys are looked for
-// as the SDKs do: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, with AWS_SESSION_TOKEN; the profile of
-// AWS_PROFILE in ~/.aws; the role of the pod or the machine. The parameter passwordfile names a file
-// with the secret in its only line. The region is that of the host, the parameter region, or
-// AWS_REGION.
+// The prefix is the node's: nothing else may write under it. Without a key, the keys are looked
+// for as the SDKs do: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, with AWS_SESSION_TOKEN; the
+// profile of AWS_PROFILE in ~/.aws; the role of the pod or the machine. The parameter
+// passwordfile names a file with the secret in its only line. The region is that of the host, the
+// parameter region, or AWS_REGION.
 //
 // TLS is on, and verifies the server's certificate against the system's roots, or against the PEM
 // file that the parameter ca names. On a loopback address it is off unless tls=on is given. The
 // parameter tls=off turns it off elsewhere. All clients of a group name the same nodes, by host,
 // bucket and prefix, or by the parameter name.
 //
-// Open sends nothing: a store that is down is no reason to fail. The error is about the URL, matches
-// node.ErrInvalid, and contains no secret.
+// Open sends nothing: a store that is down is no reason to fail. The error is about the URL,
+// matches node.ErrInvalid, and contains no secret.
 func Open(rawURL string) (*Node, error) {
 	p, err := parseURL(rawURL)
 	if err != nil {

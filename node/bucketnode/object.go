@@ -46,7 +46,7 @@ type snapshot struct {
 
 const (
 	objectName = "node" // under the prefix
-	// coarse is by how much the answer's Date, and the time of a modification, are late: they have
+	// coarse is by how much the answer's Date, and the time of a modification, are late. They have
 	// whole seconds, and some servers make them once in a second.
 	coarse = 2 * time.Second
 	// slack is by how much leases are longer for that. The last second is for the rate of this
@@ -63,8 +63,8 @@ func (o *object) here() string { return "nothing at " + o.endpoint + "/" + o.buc
 // now is what the store's clock shows, at most, by what has passed here since the snapshot.
 func (s *snapshot) now() time.Duration { return s.clock + max(0, clock.Now()-s.got) }
 
-// copied reports whether the object is not what was written at this address. A note that counts from
-// its own write does no harm when it is copied: it counts from the copy then.
+// copied reports whether the object is not what was written at this address. A note that counts
+// from its own write does no harm when it is copied: it counts from the copy then.
 func (s *snapshot) copied() bool {
 	st := s.state
 	return st != nil && (st.Admitted || st.Since > 0) && (s.setBack || s.modified > st.At+late)
@@ -120,8 +120,8 @@ func (o *object) known() *snapshot {
 	return o.last
 }
 
-// learn notes what is known of the object, unless that is older than what was known. What was set back
-// is not learnt, so that it is noticed until the store is out.
+// learn notes what is known of the object, unless that is older than what was known. What was set
+// back is not learnt, so that it is noticed until the store is out.
 func (o *object) learn(s *snapshot) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -202,7 +202,7 @@ func (o *object) put(ctx context.Context, key string, data []byte, etag string) 
 	if err := ctx.Err(); err != nil {
 		return "", node.NotSent(err)
 	}
-	options := minio.PutObjectOptions{ContentType: "application/json", CacheControl: "no-store", DisableContentSha256: true}
+	options := minio.PutObjectOptions{ContentType: "text/plain", CacheControl: "no-store", DisableContentSha256: true}
 	if etag == "" {
 		options.SetMatchETagExcept("*")
 	} else {

@@ -71,8 +71,8 @@ func (p *proof) try(ctx context.Context) error {
 		p.remove(ctx, key) // what stays is small, and says what it is
 	}()
 	put := func(etag string) (string, error) {
-		return p.put(ctx, key, []byte("fenlock has tried here whether the store keeps the conditions of writes: "+rand.Text()),
-			etag)
+		text := "fenlock has tried here whether the store keeps the conditions of writes: " + rand.Text()
+		return p.put(ctx, key, []byte(text), etag)
 	}
 	if err := refused(put(absent))("If-Match where there is no object"); err != nil {
 		return err

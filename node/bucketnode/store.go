@@ -79,8 +79,8 @@ func (s *store) readFor(ctx context.Context, f *flight) {
 	}
 }
 
-// writeFor is what the lane of writes does: one write for all changes that fit together. A change of
-// something else than what is there is a conflict, and so is each of a write that was refused.
+// writeFor is what the lane of writes does: one write for all changes that fit together. A change
+// of something else than what is there is a conflict, and so is each of a write that was refused.
 func (s *store) writeFor(ctx context.Context, f *flight) {
 	base := s.known()
 	for _, c := range f.calls {

@@ -2,6 +2,8 @@ package bucketnode
 
 import (
 	"cmp"
+	"context"
+	"crypto/tls"
 	"net"
 	"net/http"
 	"net/url"
@@ -64,7 +66,8 @@ func parseURL(raw string) (*place, error) {
 		if transport.TLSClientConfig, err = u.TLSConfig(); err != nil {
 			return nil, u.Invalidf("%v", err)
 		}
-		transport.TLSClientConfig.ServerName = u.Get("servername") // a bucket may be a part of the host
+		transport.TLSClientConfig.ServerName = u.Get("servername") // behind a proxy
+		transport.DialTLSContext = dialTLS(u)
 	}
 	p.idle = transport.CloseIdleConnections
 	p.client, err = minio.NewCore(p.endpoint, &minio.Options{Creds: keysOf(u), Secure: secure, Transport: transport,
@@ -74,6 +77,25 @@ func parseURL(raw string) (*place, error) {
 	}
 	p.name = cmp.Or(u.Name, p.endpoint+"/"+bucket+"/"+prefix)
 	return p, nil
+}
+
+// dialTLS returns what makes a connection with TLS, by the certificates as they are then. A bucket
+// may be a part of the host that it is made to.
+func dialTLS(u *engine.URL) func(ctx context.Context, network, address string) (net.Conn, error) {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+		defer cancel()
+		c, err := u.TLSConfig()
+		if err != nil {
+			return nil, err
+		}
+		if c.ServerName = u.Get("servername"); c.ServerName == "" {
+			if c.ServerName, _, err = net.SplitHostPort(address); err != nil {
+				return nil, err
+			}
+		}
+		return (&tls.Dialer{Config: c}).DialContext(ctx, network, address)
+	}
 }
 
 // regionOf returns what requests are signed for. Stores that have no regions take the last one.

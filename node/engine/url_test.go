@@ -143,7 +143,8 @@ func TestParametersInDocuments(t *testing.T) {
 		have = append(have, strings.TrimSpace(line))
 	}
 	names := map[string]string{"valkeynode": "Valkey, Redis", "pgnode": "PostgreSQL", "mysqlnode": "MySQL, MariaDB",
-		"etcdnode": "etcd"}
+		"bucketnode": "S3",
+		"etcdnode":   "etcd"}
 	var want []string
 	for _, p := range Parameters {
 		engines := "all but files"

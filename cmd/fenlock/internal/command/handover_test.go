@@ -38,7 +38,8 @@ func TestFenlockLinksLittle(t *testing.T) {
 	large := []string{
 		"google.golang.org/", "go.etcd.io/", "github.com/jackc/", "github.com/go-sql-driver/", "database/sql",
 		"net/http", "html/template", "github.com/fenlock/fenlock/node/etcdnode", "github.com/fenlock/fenlock/node/mysqlnode",
-		"github.com/fenlock/fenlock/node/pgnode", "github.com/fenlock/fenlock/node/zknode", "github.com/fenlock/fenlock/node/bucketnode",
+		"github.com/fenlock/fenlock/node/pgnode", "github.com/fenlock/fenlock/node/zknode",
+		"github.com/fenlock/fenlock/node/bucketnode",
 		"github.com/minio/",
 		module + "/internal/ui", module + "/internal/demo", module + "/internal/metrics",
 	}
@@ -204,6 +205,7 @@ func TestHandedOver(t *testing.T) {
 	// Each engine is there, and says why it cannot be used.
 	for _, url := range []string{
 		"postgres://u@127.0.0.1:1/d", "mysql://u@127.0.0.1:1/d", "etcd://127.0.0.1:1", "zk://127.0.0.1:1",
+		"s3://k:s@127.0.0.1:1/bucket/locks",
 	} {
 		h.start("fenlock", "run", "--no-wait", "--node", url, "a", "--", "true").want(exitNoQuorum, "127.0.0.1:1")
 	}
