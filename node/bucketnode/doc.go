@@ -54,7 +54,8 @@
 //
 // The operator's word: nothing else writes or expires the object, as a lifecycle rule would. Reads
 // are what was written last, as S3, R2, MinIO and Google's store promise. A read that is old costs
-// the reader a refused write, and promises nothing. Assumed: what a store has acknowledged it keeps.
+// the reader a refused write, and promises nothing. What is assumed: a store keeps what it has
+// acknowledged.
 //
 // # What it promises
 //
