@@ -3,11 +3,10 @@ package bucketnode
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"maps"
 	"slices"
-
-	"crypto/rand"
 
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/node"
