@@ -16,7 +16,6 @@ TESTSERVER_FENLOCK=$folder/fenlock
 export TESTSERVER_FENLOCK
 go build -o "$folder/" ./cmd/fenlock ./cmd/fenlock/fenlock-all || exit 1
 (cd tools/etcd && GOWORK=off GOFLAGS="" go tool -n go.etcd.io/etcd/server/v3 >/dev/null) || exit 1
-(cd tools/versitygw && GOWORK=off GOFLAGS="" go tool -n github.com/versity/versitygw/cmd/versitygw >/dev/null) || exit 1
 
 # report prints what is in a log of go test -v, and returns its status: report WHAT LOG STATUS
 report() {

@@ -3,9 +3,12 @@
 package tests
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/fenlock/fenlock/internal/testserver"
 	"github.com/fenlock/fenlock/nodetest"
 )
 
@@ -14,6 +17,8 @@ import (
 const slowest = 4 * time.Second
 
 // The suite of all engines, on the stores of others. It waits for whole seconds.
+
+func TestCampaignBucketHoldsOnVersity(t *testing.T) { holds(t, onVersity) }
 
 func TestCampaignBucketOnVersity(t *testing.T) {
 	url, empty := onVersity(t)
@@ -31,4 +36,13 @@ func conforms(t *testing.T, url string, empty func()) {
 		return nodetest.Harness{Node: member(t, url), Other: member(t, url),
 			Wait: func(d time.Duration) { time.Sleep(d + slowest) }}
 	})
+}
+
+func onVersity(t *testing.T) (url string, empty func()) {
+	server := testserver.StartVersity(t)
+	return server.URL("bucket", "locks"), func() {
+		if err := os.RemoveAll(filepath.Join(server.Bucket("bucket"), "locks")); err != nil {
+			t.Fatal(err)
+		}
+	}
 }

@@ -37,7 +37,7 @@ var all = []engine{
 	{name: "MariaDB", start: mariadb},
 	{name: "etcd", start: etcd},
 	{name: "ZooKeeper", start: zookeeper},
-	{name: "S3", start: bucket},
+	{name: "S3", start: bucket, campaign: true},
 	{name: "Valkey and PostgreSQL", start: mixed, campaign: true},
 }
 
