@@ -8,8 +8,8 @@ import (
 	"github.com/fenlock/fenlock/node"
 )
 
-// missed notes that a node has not answered a request in time, or that it does not vote: since the
-// request was sent, as far as the client can tell.
+// missed notes that a node has not answered a request in time, or that it does not vote. For all
+// that the client can tell, it has been so since the request was sent.
 func (c *client) missed(node int, sent time.Duration) { c.healing.Missed(node, sent, c.w.now) }
 
 // leftOver reports whether a node cannot have the lease that was extended because of another

@@ -7,10 +7,10 @@ import (
 	"sync"
 )
 
-// The checksums are CRC-32C. Package crc32 has the processor's instructions for it, which it
-// prepares in 170 µs, and tables of another polynomial, which it makes when any program starts.
-// That is more than a twentieth of what a locked command costs that does nothing. In this time a
-// program's own tables check more than most of them read.
+// The checksums are CRC-32C. Package crc32 prepares the processor's instructions for it in 170 µs,
+// a twentieth of what a locked command costs that does nothing. And it makes tables of another
+// polynomial when a program starts. In this time the tables here check more than most programs
+// read.
 
 // castagnoli is the polynomial, reversed.
 const castagnoli = 0x82f63b78
