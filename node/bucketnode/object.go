@@ -41,7 +41,7 @@ type snapshot struct {
 	// modified is when the store says that the object was written, rounded down. 0: this process
 	// wrote it, and has not asked.
 	modified time.Duration
-	setBack  bool // this process has seen a later one
+	setBack  bool // this process has seen a later one, or another one of the same number
 }
 
 const (
@@ -67,8 +67,13 @@ func (s *snapshot) now() time.Duration { return s.clock + max(0, clock.Now()-s.g
 // from its own write does no harm when it is copied: it counts from the copy then.
 func (s *snapshot) copied() bool {
 	st := s.state
-	return st != nil && (st.Admitted || st.Since > 0) && (s.setBack || s.modified > st.At+late)
+	return st != nil && (s.setBack || (st.Admitted || st.Since > 0) && s.modified > st.At+late)
 }
+
+// fresh reports whether it may be written over. An object that is put back has its earlier ETag, and
+// a write over what was read at that time would succeed, and hide that from all. A state that was
+// read so lately cannot have been put back in a way that is noticed (late).
+func (s *snapshot) fresh() bool { return !s.copied() && clock.Now()-s.got < late }
 
 // votes reports whether the mark of admission is there, and is of this object.
 func (s *snapshot) votes() bool { return s.state != nil && s.state.Admitted && !s.copied() }
@@ -107,8 +112,9 @@ func (o *object) read(ctx context.Context) (*snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.state != nil && before != nil && before.state.Memory == s.state.Memory && s.state.Write < before.state.Write {
-		s.setBack = true
+	if st := s.state; st != nil && before != nil && before.state.Memory == st.Memory {
+		was := before.state
+		s.setBack = st.Write < was.Write || st.Write == was.Write && st.Nonce != was.Nonce
 	}
 	o.learn(s)
 	return s, nil

@@ -87,6 +87,12 @@ func (s *store) writeFor(ctx context.Context, f *flight) {
 			base = c.over
 		}
 	}
+	if !base.fresh() {
+		for _, c := range f.calls {
+			c.err = node.NotSent(cas.ErrConflict)
+		}
+		return
+	}
 	st := base.state.clone()
 	if !st.Admitted && st.Since == 0 {
 		st.Since = base.since()
