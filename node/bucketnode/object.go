@@ -46,6 +46,9 @@ type snapshot struct {
 
 const (
 	objectName = "node" // under the prefix
+	// fresh is a parameter that makes each read's URL another one, so that no cache answers. A lease
+	// that begins at the Date of an old answer is too short. Stores ignore what begins with x-.
+	fresh = "x-fresh"
 	// coarse is by how much the answer's Date, and the time of a modification, are late. They have
 	// whole seconds, and some servers make them once in a second.
 	coarse = 2 * time.Second
@@ -149,7 +152,9 @@ func (s *snapshot) newerThan(other *snapshot) bool {
 
 // get gets an object. Its content is a state, unless there is none.
 func (o *object) get(ctx context.Context, key string) (*snapshot, error) {
-	body, info, header, err := o.client.GetObject(ctx, o.bucket, key, minio.GetObjectOptions{})
+	var options minio.GetObjectOptions
+	options.SetReqParam(fresh, rand.Text())
+	body, info, header, err := o.client.GetObject(ctx, o.bucket, key, options)
 	got := clock.Now()
 	var refused minio.ErrorResponse
 	if errors.As(err, &refused) && refused.StatusCode == http.StatusNotFound && refused.Code == minio.NoSuchKey {
