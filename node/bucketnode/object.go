@@ -46,9 +46,9 @@ type snapshot struct {
 
 const (
 	objectName = "node" // under the prefix
-	// fresh is a parameter that makes each read's URL another one, so that no cache answers. A lease
+	// anew is a parameter that makes each read's URL another one, so that no cache answers. A lease
 	// that begins at the Date of an old answer is too short. Stores ignore what begins with x-.
-	fresh = "x-fresh"
+	anew = "x-anew"
 	// coarse is by how much the answer's Date, and the time of a modification, are late. They have
 	// whole seconds, and some servers make them once in a second.
 	coarse = 2 * time.Second
@@ -77,6 +77,11 @@ func (s *snapshot) copied() bool {
 // a write over what was read at that time would succeed, and hide that from all. A state that was
 // read so lately cannot have been put back in a way that is noticed (late).
 func (s *snapshot) fresh() bool { return !s.copied() && clock.Now()-s.got < late }
+
+// is reports whether a state that was written is what the object has.
+func (s *snapshot) is(st *state) bool {
+	return s.state != nil && s.state.Nonce == st.Nonce && !s.copied()
+}
 
 // votes reports whether the mark of admission is there, and is of this object.
 func (s *snapshot) votes() bool { return s.state != nil && s.state.Admitted && !s.copied() }
@@ -153,7 +158,7 @@ func (s *snapshot) newerThan(other *snapshot) bool {
 // get gets an object. Its content is a state, unless there is none.
 func (o *object) get(ctx context.Context, key string) (*snapshot, error) {
 	var options minio.GetObjectOptions
-	options.SetReqParam(fresh, rand.Text())
+	options.SetReqParam(anew, rand.Text())
 	body, info, header, err := o.client.GetObject(ctx, o.bucket, key, options)
 	got := clock.Now()
 	var refused minio.ErrorResponse

@@ -112,6 +112,12 @@ func (s *store) writeFor(ctx context.Context, f *flight) {
 		return
 	}
 	snap, err := s.write(ctx, base, st)
+	if errors.Is(err, cas.ErrConflict) {
+		// A proxy may have sent it twice, and the second one was refused.
+		if now, failed := s.read(ctx); failed == nil && now.is(st) {
+			snap, err = now, nil
+		}
+	}
 	if err == nil {
 		s.learn(snap)
 	}

@@ -1,0 +1,37 @@
+package bucketnode_test
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/fenlock/fenlock/node"
+)
+
+// A proxy that sends a write again, as nginx does, passes on the refusal of the second one: the write
+// was carried out all the same.
+func TestWriteThatWasSentTwice(t *testing.T) {
+	for _, refusal := range []struct {
+		status int
+		code   string
+	}{{412, "PreconditionFailed"}, {409, "ConditionalRequestConflict"}} {
+		t.Run(refusal.code, func(t *testing.T) {
+			f := newFake(t)
+			n := ready(t, f)
+			want(t, node.Granted)(n.Do(t.Context(), request(node.Acquire, "other")))
+			r := request(node.Acquire, "name")
+			for _, op := range []node.Op{node.Acquire, node.Extend, node.Release} {
+				done := false
+				f.set(func(w http.ResponseWriter, r *http.Request, carry func() int) bool {
+					if done || !put(r) {
+						return false
+					}
+					done = true
+					carry()
+					fail(w, refusal.status, refusal.code)
+					return true
+				})
+				want(t, node.Granted)(n.Do(t.Context(), as(op, r)))
+			}
+		})
+	}
+}
