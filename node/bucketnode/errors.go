@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"syscall"
+	"unicode"
 
 	"github.com/minio/minio-go/v7"
 
@@ -93,6 +94,24 @@ func adviceOf(refused minio.ErrorResponse) (text string, permanent bool) {
 		return "the store does not take the request: is this an S3 endpoint?", true
 	}
 	return "", false
+}
+
+// mostMessage is how much of a store's message is repeated, in bytes.
+const mostMessage = 300
+
+// printable makes the message of a store a line that can be printed.
+func printable(err error) error {
+	var refused minio.ErrorResponse
+	if !errors.As(err, &refused) {
+		return err
+	}
+	refused.Message = strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, refused.Message[:min(len(refused.Message), mostMessage)])
+	return refused
 }
 
 // explained says what can be done about an error, and has it match node.ErrMisconfigured if waiting

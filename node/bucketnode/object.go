@@ -105,12 +105,13 @@ func (s *snapshot) facts(here string) admit.Facts {
 	return f
 }
 
-// since is when the note was written, at least.
+// since is when the note was written, at least. The time of a modification may be by another machine's
+// clock than a Date is.
 func (s *snapshot) since() time.Duration {
 	if s.state.Since > 0 {
 		return s.state.Since
 	}
-	return s.modified + coarse
+	return max(s.modified, s.state.At) + coarse
 }
 
 // read gets the object as it is now.
@@ -166,7 +167,7 @@ func (o *object) get(ctx context.Context, key string) (*snapshot, error) {
 		return &snapshot{got: got}, nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, printable(err)
 	}
 	defer body.Close()
 	data, err := io.ReadAll(io.LimitReader(body, maxObject+1))
@@ -230,7 +231,7 @@ func (o *object) put(ctx context.Context, key string, data []byte, etag string) 
 	if err == nil && info.ETag == "" {
 		err = errors.New("the store's answer to a write has no ETag")
 	}
-	return info.ETag, unwritten(err, etag != "")
+	return info.ETag, unwritten(printable(err), etag != "")
 }
 
 // remove deletes an object that the node does not need.
