@@ -47,6 +47,11 @@ func (p *proof) now(ctx context.Context) error {
 	if p.done() {
 		return nil
 	}
+	return p.anew(ctx)
+}
+
+// anew returns nil if it is so now.
+func (p *proof) anew(ctx context.Context) error {
 	_, err := p.run.join(ctx, &call{})
 	return err
 }

@@ -172,9 +172,10 @@ func (s *store) Note(ctx context.Context, f admit.Facts) (bool, error) {
 	})
 }
 
-// Mark implements admit.Store. No store is admitted that was not seen to keep conditions.
+// Mark implements admit.Store. No store is admitted that was not seen to keep conditions, now: it may
+// be another one than before.
 func (s *store) Mark(ctx context.Context, f admit.Facts, own admit.Terms, empty []string) (bool, error) {
-	if err := s.proof.now(ctx); err != nil {
+	if err := s.proof.anew(ctx); err != nil {
 		return false, explained(err)
 	}
 	return s.instead(ctx, f, func(st *state) {
