@@ -34,6 +34,20 @@ func TestEachAdmissionIsProved(t *testing.T) {
 	}
 }
 
+// A store that begins to ignore conditions, for example behind a proxy, is found out within a day.
+func TestProofIsRepeated(t *testing.T) {
+	f := newFake(t)
+	want(t, node.Granted)(member(t, f, true).Do(t.Context(), request(node.Acquire, "name")))
+	f.mu.Lock()
+	f.ignore = func(string) bool { return true }
+	f.mu.Unlock()
+	want(t, node.Granted)(member(t, f, false).Do(t.Context(), request(node.Acquire, "other")))
+	f.pass(25 * time.Hour)
+	if a, err := member(t, f, false).Do(t.Context(), request(node.Acquire, "third")); !errors.Is(err, node.ErrMisconfigured) {
+		t.Errorf("%+v, %v", a, err)
+	}
+}
+
 // The time of a modification may be by another machine's clock than a Date. If that is behind, a
 // quarantine is no shorter.
 func TestQuarantineIsByTheLaterClock(t *testing.T) {

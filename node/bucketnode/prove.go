@@ -5,11 +5,11 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/fenlock/fenlock/node/cas"
+	"github.com/fenlock/fenlock/node/clock"
 	"github.com/fenlock/fenlock/node/engine"
 )
 
@@ -21,22 +21,24 @@ type proof struct {
 
 	mu     sync.Mutex
 	proved bool
+	at     time.Duration // when, by this machine's clock
 }
 
 // racers is how many writes over one version are sent at once.
 const racers = 4
 
-// done reports whether this process has seen that the store keeps conditions.
-func (p *proof) done() bool {
+// done reports whether this process has seen lately that the store keeps conditions, and how long ago.
+func (p *proof) done() (age time.Duration, is bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.proved
+	age = clock.Now() - p.at
+	return age, p.proved && age < proofLife
 }
 
-// of returns nil if a client has proved it through the endpoint of this one. Otherwise this one
+// of returns nil if a client has lately proved it through the endpoint of this one. Otherwise this one
 // does.
 func (p *proof) of(ctx context.Context, snap *snapshot) error {
-	if slices.Contains(snap.state.Proved, p.endpoint) {
+	if at, is := snap.state.Proved[p.endpoint]; is && snap.clock-at < proofLife {
 		return nil
 	}
 	return p.now(ctx)
@@ -44,7 +46,7 @@ func (p *proof) of(ctx context.Context, snap *snapshot) error {
 
 // now returns nil if this process has proved it.
 func (p *proof) now(ctx context.Context) error {
-	if p.done() {
+	if _, done := p.done(); done {
 		return nil
 	}
 	return p.anew(ctx)
@@ -64,7 +66,9 @@ func (p *proof) proveFor(ctx context.Context, f *flight) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.proved = p.proved || err == nil
+	if err == nil {
+		p.proved, p.at = true, clock.Now()
+	}
 }
 
 // try writes to an object of its own, and removes it.

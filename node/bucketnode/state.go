@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"slices"
 	"time"
 
 	"github.com/fenlock/fenlock/fence"
@@ -32,8 +31,8 @@ type state struct {
 	Cause    node.Cause `json:",omitempty"` // of a note
 	// Since is when the note was written, by the store's clock, at least. 0: with this write.
 	Since time.Duration `json:",omitempty"`
-	// Proved are the endpoints at which it was seen that the store keeps conditions.
-	Proved []string
+	// Proved says of endpoints when it was seen there that the store keeps conditions.
+	Proved map[string]time.Duration
 
 	Registers map[int]fence.Token // by stripe
 	Leases    map[int][]byte      // by stripe, as cas.Record has them
@@ -48,8 +47,11 @@ const (
 // maxObject bounds what is read and written, in bytes.
 const maxObject = 8 << 20
 
-// mostProved bounds the list of endpoints.
-const mostProved = 32
+const (
+	mostProved = 32 // endpoints
+	// proofLife is for how long a proof is believed. A proxy may be put there that drops conditions.
+	proofLife = 24 * time.Hour
+)
 
 // bytes returns the state as the content of the object.
 func (st *state) bytes() ([]byte, error) {
@@ -101,8 +103,7 @@ func damaged(format string, args ...any) error {
 // clone returns a copy that can be changed.
 func (st *state) clone() *state {
 	c := *st
-	c.Registers, c.Leases = maps.Clone(st.Registers), maps.Clone(st.Leases)
-	c.Proved = slices.Clone(st.Proved)
+	c.Registers, c.Leases, c.Proved = maps.Clone(st.Registers), maps.Clone(st.Leases), maps.Clone(st.Proved)
 	if c.Registers == nil {
 		c.Registers = make(map[int]fence.Token)
 	}
@@ -129,9 +130,9 @@ func (st *state) set(stripe int, r cas.Record) {
 }
 
 // prove notes that the store was seen to keep conditions at an endpoint.
-func (st *state) prove(endpoint string) {
-	if !slices.Contains(st.Proved, endpoint) {
-		st.Proved = append(st.Proved, endpoint)
-		st.Proved = st.Proved[max(0, len(st.Proved)-mostProved):]
+func (st *state) prove(endpoint string, at time.Duration) {
+	if st.Proved == nil || len(st.Proved) >= mostProved {
+		st.Proved = make(map[string]time.Duration) // the others prove it again
 	}
+	st.Proved[endpoint] = max(at, st.Proved[endpoint])
 }

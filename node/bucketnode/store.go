@@ -97,8 +97,8 @@ func (s *store) writeFor(ctx context.Context, f *flight) {
 	if !st.Admitted && st.Since == 0 {
 		st.Since = base.since()
 	}
-	if s.proof.done() {
-		st.prove(s.endpoint)
+	if age, done := s.proof.done(); done {
+		st.prove(s.endpoint, base.now()-age)
 	}
 	var in []*call
 	for _, c := range f.calls {
@@ -183,7 +183,7 @@ func (s *store) Mark(ctx context.Context, f admit.Facts, own admit.Terms, empty 
 			st.Terms = own
 		}
 		st.Admitted, st.Since, st.Cause, st.Empty, st.Proved = true, 0, node.Present, empty, nil
-		st.prove(s.endpoint)
+		st.prove(s.endpoint, f.State.(*snapshot).now())
 		clear(st.Leases)
 	})
 }
