@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"net/url"
 	"strings"
 	"syscall"
 	"unicode"
@@ -99,10 +100,18 @@ func adviceOf(refused minio.ErrorResponse) (text string, permanent bool) {
 // mostMessage is how much of a store's message is repeated, in bytes.
 const mostMessage = 300
 
-// printable makes the message of a store a line that can be printed.
+// printable makes the message of a store a line that can be printed, and leaves out the URL of a
+// request, which is another one each time.
 func printable(err error) error {
 	var refused minio.ErrorResponse
-	if !errors.As(err, &refused) {
+	var request *url.Error
+	switch {
+	case errors.As(err, &refused):
+	case errors.As(err, &request) && strings.Contains(request.Err.Error(), request.URL):
+		return errors.New("the connection was closed before the answer") // in the words of the library
+	case request != nil:
+		return request.Err
+	default:
 		return err
 	}
 	refused.Message = strings.Map(func(r rune) rune {
