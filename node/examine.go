@@ -67,6 +67,9 @@ type Examination struct {
 type ClockReading struct {
 	Store time.Time // zero: not known, or it has no clock of its own
 	Here  time.Time // with a monotonic reading, so that two of them tell how much time has passed
+	// Within is by how much Store may be wrong beside the round trip, where a store tells whole
+	// seconds.
+	Within time.Duration
 }
 
 // Finding is something that a person should know of a node, or of a group.

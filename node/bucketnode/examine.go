@@ -30,7 +30,7 @@ func (n *Node) examine(ctx context.Context, look node.Look, e *node.Examination)
 			e.RoundTrip = trip
 			if snap.state != nil {
 				e.Clock = node.ClockReading{Store: time.UnixMicro((snap.clock + coarse/2).Microseconds()),
-					Here: before.Add(trip / 2)}
+					Here: before.Add(trip / 2), Within: coarse / 2}
 			}
 		}
 	}

@@ -23,7 +23,7 @@ func Offset(info admin.NodeInfo) (ahead, doubt time.Duration, known bool) {
 	if c.Store.IsZero() || c.Here.IsZero() {
 		return 0, 0, false
 	}
-	return c.Store.Sub(c.Here.Round(0)), info.Examination.RoundTrip / 2, true
+	return c.Store.Sub(c.Here.Round(0)), info.Examination.RoundTrip/2 + c.Within, true
 }
 
 // clocks finds clocks that show the wrong time, or run at the wrong rate.
@@ -95,6 +95,6 @@ func rateOf(before, after admin.NodeInfo) (rate float64, span time.Duration, wro
 		return 0, 0, false
 	}
 	wrongBy := b.Clock.Store.Sub(a.Clock.Store) - span
-	doubt := (a.RoundTrip + b.RoundTrip) / 2
+	doubt := (a.RoundTrip+b.RoundTrip)/2 + a.Clock.Within + b.Clock.Within
 	return float64(wrongBy) / float64(span), span, float64(wrongBy.Abs()-doubt) > mostRate*float64(span)
 }

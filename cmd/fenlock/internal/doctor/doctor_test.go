@@ -160,6 +160,7 @@ func TestExamine(t *testing.T) {
 				at(func(_ *admin.NodeInfo, e *node.Examination) { e.Clock = clockAt(2*second, d) }, 1).Nodes
 		}
 	}
+	within := func(_ *admin.NodeInfo, e *node.Examination) { e.Clock.Within = second }
 	host := func(address string) func(*admin.NodeInfo, *node.Examination) {
 		return func(_ *admin.NodeInfo, e *node.Examination) { e.Address = address }
 	}
@@ -238,6 +239,11 @@ func TestExamine(t *testing.T) {
 			group(3).with(gains(20 * time.Millisecond)), "+1.5 %"},
 		{"clock-rate", node.Error, group(3).with(gains(-time.Hour)), "b", group(3).with(gains(-20 * time.Millisecond)),
 			"-180000.0 %"},
+		// A store that tells whole seconds.
+		{"clock-rate", node.Error, group(3).with(gains(990 * time.Millisecond)), "b",
+			group(3).at(within, 1).with(gains(990 * time.Millisecond)), "+49.5 %"},
+		{"clock-offset", node.Warning, group(3).at(offset(1100*time.Millisecond), 1), "b",
+			group(3).at(offset(1100*time.Millisecond), 1).at(within, 1), "1.1s"},
 		{"out", node.Warning, group(5).at(waits(10*second), 0).at(waits(11*second), 2), "a c", group(5).at(due, 0, 2),
 			"for another 11s"},
 		{"ready", node.Note, group(3).at(due, 0, 2), "a c", group(3), "nobody has asked it"},
