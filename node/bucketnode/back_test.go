@@ -10,8 +10,8 @@ import (
 	"github.com/fenlock/fenlock/node/bucketnode"
 )
 
-// What is put back has the bytes, and so the ETag, that it had before. No client may write over it as
-// if it were what that client had seen.
+// What is put back has the bytes, and so the ETag, that it had before. No client may write over it
+// as if it were what that client had seen.
 
 const nodeKey = "/bucket/locks/node"
 
@@ -42,8 +42,8 @@ func member(t testing.TB, f *fake, isNew bool) *bucketnode.Node {
 	return n
 }
 
-// A release is written over what this process wrote last, unread. If that was put back meanwhile, the
-// release must not make it valid: another client's lock would be forgotten.
+// A release is written over what this process wrote last, unread. If that was put back meanwhile,
+// the release must not make it valid: another client's lock would be forgotten.
 func TestReleaseDoesNotRevive(t *testing.T) {
 	f := newFake(t)
 	first, second := member(t, f, true), member(t, f, false)

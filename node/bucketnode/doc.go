@@ -15,8 +15,9 @@
 // once cost a handful of requests. Two processes that write at once have one of them refused, which
 // reads and writes again.
 //
-// The content has a random part, so that no ETag comes back, although it is a hash of the content
-// on most stores. A write whose answer was lost is unknown, and never sent again: the library's
+// The content has a random part, so that no write makes an ETag that was there before, although it
+// is a hash of the content on most stores. An object that is put back brings its ETag back. So
+// nothing is written over a state that was read more than 30 seconds ago. A write whose answer was lost is unknown, and never sent again: the library's
 // retries are off. It cannot arrive after the next write, whatever that was of.
 //
 // # Conditions
@@ -24,8 +25,8 @@
 // Some stores ignore conditions in silence. Before the mark is set, fenlock tries them on an
 // object of its own under the prefix. It tries to update what is not there, to create twice, to
 // update by an old ETag, and to update several times at once. If one of these passes that must
-// not, nothing is granted. The mark has the hosts through which that was tried. A client that
-// comes through another one tries for itself. So does the doctor.
+// not, nothing is granted. The mark has the hosts through which that was tried within a day. A
+// client that comes through another one tries for itself. So does the doctor.
 //
 // # Time
 //
@@ -35,6 +36,9 @@
 // to have ended up to four seconds late. It is never found so early, also by a process that lives
 // for a moment. Clients' clocks do not matter, but a store refuses signatures that are a quarter
 // of an hour off.
+//
+// A cache would answer with an old Date, and a lease would end too early. So each read has a URL of
+// its own, by a parameter that stores ignore.
 //
 // What is assumed: the store's servers agree on the time within a second, and their clocks are not
 // set forward. If one is, leases end early by as much. Tokens stay unique and ordered all the same.

@@ -100,7 +100,7 @@ func adviceOf(refused minio.ErrorResponse) (text string, permanent bool) {
 // mostMessage is how much of a store's message is repeated, in bytes.
 const mostMessage = 300
 
-// printable makes the message of a store a line that can be printed, and leaves out the URL of a
+// printable makes the message of a store a line that can be printed. It leaves out the URL of a
 // request, which is another one each time.
 func printable(err error) error {
 	var refused minio.ErrorResponse

@@ -15,8 +15,8 @@ import (
 	"github.com/fenlock/fenlock/node"
 )
 
-// A store that was replaced by one that ignores conditions is not admitted, although this process has
-// seen the earlier one keep them.
+// A store that was replaced by one that ignores conditions is not admitted, although this process
+// has seen the earlier one keep them.
 func TestEachAdmissionIsProved(t *testing.T) {
 	f := newFake(t)
 	n := member(t, f, true)
@@ -43,7 +43,8 @@ func TestProofIsRepeated(t *testing.T) {
 	f.mu.Unlock()
 	want(t, node.Granted)(member(t, f, false).Do(t.Context(), request(node.Acquire, "other")))
 	f.pass(25 * time.Hour)
-	if a, err := member(t, f, false).Do(t.Context(), request(node.Acquire, "third")); !errors.Is(err, node.ErrMisconfigured) {
+	a, err := member(t, f, false).Do(t.Context(), request(node.Acquire, "third"))
+	if !errors.Is(err, node.ErrMisconfigured) {
 		t.Errorf("%+v, %v", a, err)
 	}
 }

@@ -73,9 +73,9 @@ func (s *snapshot) copied() bool {
 	return st != nil && (s.setBack || (st.Admitted || st.Since > 0) && s.modified > st.At+late)
 }
 
-// fresh reports whether it may be written over. An object that is put back has its earlier ETag, and
-// a write over what was read at that time would succeed, and hide that from all. A state that was
-// read so lately cannot have been put back in a way that is noticed (late).
+// fresh reports whether it may be written over. An object that is put back has its earlier ETag. A
+// write over what was read before that would succeed, and hide it from all. A state that was read
+// so lately cannot have been put back in a way that is noticed (late).
 func (s *snapshot) fresh() bool { return !s.copied() && clock.Now()-s.got < late }
 
 // is reports whether a state that was written is what the object has.
@@ -105,8 +105,8 @@ func (s *snapshot) facts(here string) admit.Facts {
 	return f
 }
 
-// since is when the note was written, at least. The time of a modification may be by another machine's
-// clock than a Date is.
+// since is when the note was written, at least. The time of a modification may be by another
+// machine's clock than a Date is.
 func (s *snapshot) since() time.Duration {
 	if s.state.Since > 0 {
 		return s.state.Since

@@ -27,7 +27,8 @@ type proof struct {
 // racers is how many writes over one version are sent at once.
 const racers = 4
 
-// done reports whether this process has seen lately that the store keeps conditions, and how long ago.
+// done reports whether this process has seen lately that the store keeps conditions, and how long
+// ago.
 func (p *proof) done() (age time.Duration, is bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -35,8 +36,8 @@ func (p *proof) done() (age time.Duration, is bool) {
 	return age, p.proved && age < proofLife
 }
 
-// of returns nil if a client has lately proved it through the endpoint of this one. Otherwise this one
-// does.
+// of returns nil if a client has lately proved it through the endpoint of this one. Otherwise this
+// one does.
 func (p *proof) of(ctx context.Context, snap *snapshot) error {
 	if at, is := snap.state.Proved[p.endpoint]; is && snap.clock-at < proofLife {
 		return nil

@@ -7,8 +7,8 @@ import (
 	"github.com/fenlock/fenlock/node"
 )
 
-// A proxy that sends a write again, as nginx does, passes on the refusal of the second one: the write
-// was carried out all the same.
+// A proxy that sends a write again, as nginx does, passes on the refusal of the second one. The
+// write was carried out all the same.
 func TestWriteThatWasSentTwice(t *testing.T) {
 	for _, refusal := range []struct {
 		status int

@@ -172,8 +172,8 @@ func (s *store) Note(ctx context.Context, f admit.Facts) (bool, error) {
 	})
 }
 
-// Mark implements admit.Store. No store is admitted that was not seen to keep conditions, now: it may
-// be another one than before.
+// Mark implements admit.Store. No store is admitted that was not seen to keep conditions, now: it
+// may be another one than before.
 func (s *store) Mark(ctx context.Context, f admit.Facts, own admit.Terms, empty []string) (bool, error) {
 	if err := s.proof.anew(ctx); err != nil {
 		return false, explained(err)
