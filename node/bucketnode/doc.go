@@ -15,10 +15,11 @@
 // once cost a handful of requests. Two processes that write at once have one of them refused, which
 // reads and writes again.
 //
-// The content has a random part, so that no write makes an ETag that was there before, although it
-// is a hash of the content on most stores. An object that is put back brings its ETag back. So
-// nothing is written over a state that was read more than 30 seconds ago. A write whose answer was lost is unknown, and never sent again: the library's
-// retries are off. It cannot arrive after the next write, whatever that was of.
+// The content has a random part, and the ETag is a hash of it on most stores. So no write makes an
+// ETag that was there before. An object that is put back has its earlier one: nothing is written
+// over a state that was read more than 30 seconds ago. A write whose answer was lost is unknown,
+// and never sent again: the library's retries are off. It cannot arrive after the next write,
+// whatever that was of.
 //
 // # Conditions
 //
