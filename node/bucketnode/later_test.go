@@ -49,6 +49,22 @@ func TestProofIsRepeated(t *testing.T) {
 	}
 }
 
+// A client that only looks proves nothing: it may have no right to write.
+func TestLookNeedsNoRightToWrite(t *testing.T) {
+	f := newFake(t)
+	want(t, node.Granted)(member(t, f, true).Do(t.Context(), request(node.Acquire, "name")))
+	f.pass(25 * time.Hour)
+	f.set(func(w http.ResponseWriter, r *http.Request, _ func() int) bool {
+		if r.Method == http.MethodPut {
+			fail(w, http.StatusForbidden, "AccessDenied")
+		}
+		return r.Method == http.MethodPut
+	})
+	if _, err := open(t, f.url("locks")).Inspect(t.Context(), "name"); err != nil {
+		t.Error(err)
+	}
+}
+
 // The time of a modification may be by another machine's clock than a Date. If that is behind, a
 // quarantine is no shorter.
 func TestQuarantineIsByTheLaterClock(t *testing.T) {

@@ -52,6 +52,7 @@ func Open(rawURL string) (*Node, error) {
 	n, s := &Node{}, &store{object: &object{place: p, key: p.prefix + objectName}}
 	n.store = s
 	n.Node = cas.New(n, s, cas.Config{Kind: "s3", Name: p.name, Explain: explained, MaxRecord: maxRecord, Slack: slack})
+	s.joined = n.Admission().Joined
 	s.reads, s.writes = &lane{life: n.Life(), do: s.readFor}, &lane{life: n.Life(), do: s.writeFor}
 	s.proof = &proof{object: s.object}
 	s.proof.run = &lane{life: n.Life(), do: s.proof.proveFor, keep: true}

@@ -19,6 +19,7 @@ type store struct {
 	*object
 	proof         *proof
 	reads, writes *lane
+	joined        func() bool
 }
 
 // change makes a state another one. It returns an error if the state is not what it was decided on.
@@ -31,7 +32,7 @@ func (s *store) Load(ctx context.Context, stripe int) (cas.Loaded, error) {
 		return cas.Loaded{}, err
 	}
 	l := s.loaded(snap, stripe)
-	if l.Votes {
+	if l.Votes && s.joined() { // one that only looks may have no right to write
 		l.Unfit = s.proof.of(ctx, snap)
 	}
 	return l, nil
