@@ -200,3 +200,28 @@ func TestHomeIsAConstant(t *testing.T) {
 		t.Errorf("%v:\n%s", err, plan.String())
 	}
 }
+
+// A client goes on with the usual statements in a copy of the database, which has its leases, byte
+// for byte.
+func TestUsualOperationsInACopy(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	name := c.database()
+	n := short(t, c.url(name))
+	known(t, n, "free")
+	held, _ := take(t, n, "held")
+	late := c.copied(name)
+	c.rename(late, name)
+	for _, r := range []node.Request{as(node.Extend, held), as(node.Acquire, request("free", 0))} {
+		if r.TTL = shortTTL; !n.usual(r) {
+			t.Fatalf("%v is not begun by a usual statement", r.Op)
+		}
+		a, err := n.Do(t.Context(), r)
+		for i := 0; err != nil && i < 2*maxConnections; i++ { // connections that were ended
+			a, err = n.Do(t.Context(), r)
+		}
+		if a := want(t, node.Rejoining)(a, err); a.Absence.Cause != node.Replaced {
+			t.Errorf("%v: %+v", r.Op, a.Absence)
+		}
+	}
+}

@@ -72,6 +72,63 @@ func TestUsualOperationMeetsAnother(t *testing.T) {
 					s.t.Errorf("the token %d; 1 was promised before", a.Register)
 				}
 			}},
+		{name: "an acquisition, a sweep and a new row", before: free, does: take, status: node.Held,
+			other: func(s *scene) string {
+				return "SELECT fenlock.sweep(3);" + s.call(as(node.Acquire, request("a", 0)))
+			}},
+		{name: "an acquisition, locks that came and went", before: free, does: take, status: node.Granted,
+			other: func(s *scene) string {
+				r := request("a", 700)
+				return s.call(as(node.Acquire, r)) + ";" + s.call(as(node.Release, r)) + ";" +
+					s.call(as(node.Acquire, request(s.other, 0)))
+			},
+			then: func(s *scene, a node.Answer) {
+				if a.Register != 702 {
+					s.t.Errorf("the token %d; 701 was promised before", a.Register)
+				}
+			}},
+		{name: "an acquisition, a holder that shares", before: free, does: take, status: node.Held,
+			other: func(s *scene) string {
+				return strings.Replace(s.call(as(node.Acquire, request("a", 0))), "false", "true", 1)
+			}},
+		{name: "an acquisition, a waiter before it", before: free, does: take, status: node.Held,
+			other: func(s *scene) string {
+				r := request("a", 0)
+				return s.call(as(node.Acquire, r)) + ";" + s.call(as(node.Acquire, asks("a", s.third, 1))) + ";" +
+					s.call(as(node.Release, r))
+			}},
+		{name: "an extension, the lease anew in the same row", before: hold, status: node.Lost,
+			does: func(s *scene) node.Request { return as(node.Extend, s.held) },
+			other: func(s *scene) string {
+				return s.call(as(node.Release, s.held)) + ";" + s.call(as(node.Acquire, request("a", 0)))
+			}},
+		{name: "an extension, a release and a sweep", before: hold, status: node.Granted,
+			does: func(s *scene) node.Request { return as(node.Extend, s.held) },
+			other: func(s *scene) string {
+				return s.call(as(node.Release, s.held)) + ";" + s.call(as(node.Acquire, request(s.other, 900))) +
+					";SELECT fenlock.sweep(3)"
+			},
+			then: func(s *scene, a node.Answer) {
+				if a.Register != 900 {
+					s.t.Errorf("the origin %d; the register was 900", a.Register)
+				}
+			}},
+		{name: "an extension, a waiter that comes", before: hold, other: waits, status: node.Granted,
+			does: func(s *scene) node.Request { return as(node.Extend, s.held) }},
+		{name: "a release, a waiter that comes and goes", before: hold, status: node.Granted,
+			other: func(s *scene) string {
+				r := asks("a", s.third, 1)
+				gone := as(node.Release, r)
+				gone.Place.Stamp = 0
+				return s.call(as(node.Acquire, r)) + ";" + s.call(gone)
+			},
+			does: func(s *scene) node.Request { return as(node.Release, s.held) }},
+		{name: "a release, a downgrade", before: hold, status: node.Granted,
+			other: func(s *scene) string { return strings.Replace(s.call(as(node.Extend, s.held)), "false", "true", 1) },
+			does:  func(s *scene) node.Request { return as(node.Release, s.held) },
+			then: func(s *scene, _ node.Answer) {
+				want(s.t, node.Granted)(s.n.Do(s.t.Context(), as(node.Acquire, request("a", 0))))
+			}},
 		{name: "an extension, the end of the vote", before: hold, status: node.Rejoining,
 			does: func(s *scene) node.Request { return as(node.Extend, s.held) },
 			other: func(*scene) string {
