@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"time"
 
 	"github.com/fenlock/fenlock/fence"
@@ -78,8 +79,8 @@ func (n *Node) usual(r node.Request) bool {
 	switch r.Op {
 	case node.Extend:
 		return true
-	case node.Acquire:
-		return !n.contended[node.Stripe(r.Name)].Load()
+	case node.Acquire: // of a name without a row, serve makes one
+		return !n.contended[node.Stripe(r.Name)].Load() && n.seen[node.Stripe(r.Name)].Load()&n.bit(r.Name) != 0
 	case node.Release: // with a stamp, the waiter is put into the queue
 		return r.Place.Stamp == 0 && !n.contended[node.Stripe(r.Name)].Load()
 	}
@@ -104,6 +105,9 @@ func (n *Node) callUsual(ctx context.Context, r node.Request) (a node.Answer, er
 	}
 	return n.answer(r, node.Granted, register, store)
 }
+
+// bit is what stands for a name in seen.
+func (n *Node) bit(name string) uint64 { return 1 << (maphash.String(n.seed, name) % 64) }
 
 // ourTerms is what operations take the group's terms to be.
 func (n *Node) ourTerms() string {
@@ -131,6 +135,9 @@ func (n *Node) call(ctx context.Context, r node.Request) (a node.Answer, err err
 		return node.Answer{}, err
 	}
 	n.contended[node.Stripe(r.Name)].Store(!quiet || a.Status == node.Held)
+	if r.Op == node.Acquire {
+		n.seen[node.Stripe(r.Name)].Or(n.bit(r.Name))
+	}
 	if a.Status == node.Held {
 		holder := node.Holder(heldBy)
 		a.HeldBy, a.Holder, a.Slots, a.Ahead = holder.Label(), holder.Fingerprint(), holder.Slots(), max(ahead, 0)
@@ -170,6 +177,11 @@ func (n *Node) sweep() {
 	now, last := time.Now().UnixMilli(), n.swept.Load()
 	if now-last < sweepEvery.Milliseconds() || !n.swept.CompareAndSwap(last, now) {
 		return
+	}
+	if last > 0 { // what it has seen may be swept now
+		for i := range n.seen {
+			n.seen[i].Store(0)
+		}
 	}
 	n.closing.Spawn(func() {
 		ctx, cancel := context.WithTimeout(n.closing, sweepTimeout)

@@ -3,6 +3,7 @@ package pgnode
 import (
 	"context"
 	"database/sql"
+	"hash/maphash"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -27,6 +28,10 @@ type Node struct {
 	terms     atomic.Pointer[string]    // what operations take the group's terms to be, nil until Join
 	swept     atomic.Int64              // when this client swept last, in Unix milliseconds
 	contended [node.Stripes]atomic.Bool // where a name was held, or had a queue: see usual
+	// seen has a bit for each name that was acquired since the last sweep, so that it has a row. Names
+	// share bits: to be wrong costs a round trip.
+	seen [node.Stripes]atomic.Uint64
+	seed maphash.Seed
 
 	mu        sync.Mutex
 	listeners map[string]*listener // by client
@@ -134,7 +139,8 @@ func newNode(db *sql.DB, schema string) (*Node, error) {
 		return nil, engine.Invalidf("pgnode: the schema %.70q is not 1 to 63 of a-z, 0-9 and _, a letter first, and not pg_",
 			schema)
 	}
-	n := &Node{database: newDatabase(db, schema), listeners: make(map[string]*listener)}
+	n := &Node{database: newDatabase(db, schema), listeners: make(map[string]*listener),
+		seed: maphash.MakeSeed()}
 	n.admission = admit.New(n, admission{n}, admit.Pause)
 	return n, nil
 }

@@ -68,8 +68,8 @@ func TestUsualOperationMeetsAnother(t *testing.T) {
 		{name: "an acquisition, a sweep", before: free, does: take, status: node.Granted,
 			other: func(*scene) string { return "SELECT fenlock.sweep(3)" },
 			then: func(s *scene, a node.Answer) {
-				if a.Register != 2 {
-					s.t.Errorf("the token %d; 1 was promised before", a.Register)
+				if a.Register != 3 {
+					s.t.Errorf("the token %d; 2 was promised before", a.Register)
 				}
 			}},
 		{name: "an acquisition, a sweep and a new row", before: free, does: take, status: node.Held,
