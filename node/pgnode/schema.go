@@ -66,23 +66,26 @@ const shownHolder = `CASE WHEN l.holder = 'shared:'::bytea THEN 'shared:0'::byte
 // The operators and functions are such that pg_catalog has exactly these: another schema in the
 // user's search_path may have any.
 const (
+	// voting has the format in its name, as serve has: a schema of another format refuses the
+	// statements, which know what these tables mean.
+	voting       = `fenlock.voting` + format
 	milliseconds = `((extract(epoch FROM clock_timestamp()) * 1000000.0)::bigint / 1000)`
 
 	usualTake = `WITH l AS MATERIALIZED (SELECT FROM fenlock.leases AS l
 			WHERE l.name = $1 AND l.quiet AND (l.holder IS NULL OR l.expires <= ` + milliseconds + `)
 				AND current_setting('transaction_isolation') = 'read committed' FOR UPDATE),
-		c AS (UPDATE fenlock.current AS c SET register = greatest(c.register + 1, $5) FROM l, fenlock.voting AS v
+		c AS (UPDATE fenlock.current AS c SET register = greatest(c.register + 1, $5) FROM l, ` + voting + ` AS v
 			WHERE c.stripe = $2 AND greatest(c.register + 1, $5) <= c.reserved AND v.terms = $6 RETURNING c.register, v.store)
 		UPDATE fenlock.leases AS l SET holder = $3, expires = ` + milliseconds + ` + $4, origin = c.register, token = 0
 			FROM c WHERE l.name = $1 RETURNING c.register, c.store`
 	usualExtend = `UPDATE fenlock.leases AS l SET expires = ` + milliseconds + ` + $4,
-			token = CASE WHEN $7::bigint > 0 THEN $7 ELSE l.token END FROM fenlock.current AS c, fenlock.voting AS v
+			token = CASE WHEN $7::bigint > 0 THEN $7 ELSE l.token END FROM fenlock.current AS c, ` + voting + ` AS v
 		WHERE l.name = $1 AND l.holder = $3 AND l.expires > ` + milliseconds + `
 			AND c.stripe = $2 AND c.register >= $5 AND v.terms = $6 AND current_setting('transaction_isolation') = 'read committed'
 		RETURNING l.origin, v.store`
 	usualRelease = `UPDATE fenlock.leases AS l SET holder = NULL
 		WHERE l.name = $1 AND l.quiet AND l.holder = $2 AND l.expires > ` + milliseconds + `
-			AND current_setting('transaction_isolation') = 'read committed'
+			AND current_setting('transaction_isolation') = 'read committed' AND '` + voting + `'::regclass IS NOT NULL
 		RETURNING 0::bigint, NULL::text`
 )
 
@@ -112,7 +115,7 @@ func statementsIn(name string) statements {
 		inspect: in(`SELECT fenlock.clock(), ` + shownHolder + `, coalesce(l.expires, 0), coalesce(l.origin, 0), coalesce(l.token, 0),
 			coalesce((SELECT c.register FROM fenlock.current AS c WHERE c.stripe = $2), (SELECT r.reserved FROM fenlock.registers AS r WHERE r.stripe = $2), 0),
 			coalesce((SELECT m.value FROM fenlock.meta AS m WHERE m.key = 'terms'), ''),
-			EXISTS (SELECT FROM fenlock.voting)
+			EXISTS (SELECT FROM ` + voting + `)
 			FROM (VALUES ($1::bytea)) AS k (name) LEFT JOIN fenlock.leases AS l ON l.name = k.name`),
 		page: in(`SELECT l.name, ` + shownHolder + `, l.expires, l.origin, l.token, fenlock.clock()
 			FROM fenlock.leases AS l WHERE l.name >= $1 AND l.name > $2 AND substr(l.name, 1, length($1::bytea)) = $1

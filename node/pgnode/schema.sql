@@ -67,8 +67,9 @@ $$ SELECT pg_catalog.concat(pg_catalog.split_part(pg_catalog.pg_relation_filepat
 CREATE FUNCTION fenlock.store(server text) RETURNS text LANGUAGE sql IMMUTABLE AS
 $$ SELECT server || (' ' || pg_catalog.split_part(fenlock.home(), ' ', 1) || ' ' || 'fenlock.memory'::pg_catalog.regclass::pg_catalog.oid::pg_catalog.text) $$;
 
--- The mark of admission: one row if the database votes, with the terms under which it does.
-CREATE VIEW fenlock.voting AS SELECT m.terms, fenlock.store(m.server) AS store FROM fenlock.memory AS m
+-- The mark of admission: one row if the database votes, with the terms under which it does. As to
+-- its name, see serve.
+CREATE VIEW fenlock.voting3 AS SELECT m.terms, fenlock.store(m.server) AS store FROM fenlock.memory AS m
 	WHERE m.admitted AND m.xmin::text::bigint = m.made AND m.home = fenlock.home() AND m.server = m.here;
 
 -- The registers as they are, at most "reserved". A missing row is as fenlock.registers has it.
@@ -328,8 +329,8 @@ END $$;
 -- Request.Next, "given" Answer.Given. "store" is
 -- the database and its schema as the statement facts names them, if it votes, else NULL. "quiet" is
 -- whether the name is left so that the statements of schema.go can do without this function, the
--- usual operations. The function's name has the format in it: a program of another format finds no
--- function to call.
+-- usual operations. The function's name, and the view's, have the format in them: a program of
+-- another format finds neither.
 --
 -- Whether the database votes is compared here, in the transaction that promises something. note
 -- and mark wait for all that are under way, by their lock on fenlock.leases. An operation has its
@@ -366,10 +367,10 @@ BEGIN
 
 	LOOP
 		SELECT l.holder, l.expires, l.origin, l.token, l.quiet, c.register, c.reserved, v.store INTO before
-			FROM fenlock.leases AS l JOIN fenlock.current AS c ON c.stripe = place LEFT JOIN fenlock.voting AS v ON v.terms = mine OR op = 5
+			FROM fenlock.leases AS l JOIN fenlock.current AS c ON c.stripe = place LEFT JOIN fenlock.voting3 AS v ON v.terms = mine OR op = 5
 			WHERE l.name = key FOR UPDATE OF l, c;
 		EXIT WHEN FOUND;
-		IF op <> 4 AND NOT EXISTS (SELECT FROM fenlock.voting AS v WHERE v.terms = mine OR op = 5) THEN
+		IF op <> 4 AND NOT EXISTS (SELECT FROM fenlock.voting3 AS v WHERE v.terms = mine OR op = 5) THEN
 			status := 5;
 			RETURN;
 		ELSIF op = 4 AND asker = '' AND NOT EXISTS (SELECT FROM fenlock.leases AS l WHERE l.name = key) THEN
