@@ -66,10 +66,12 @@ func (s Slot) Assign(to *Server) {
 }
 
 // Reshard moves the slot with its keys to another primary, as the servers' own command does. It
-// moves some keys at a time, with a pause after each time.
+// moves some keys at a time, with a pause after each time. The other one has the Operator then,
+// as whom the keys come.
 func (s Slot) Reshard(from, to *Server, pause func()) {
 	from.t.Helper()
 	number, id := from.Do("CLUSTER", "KEYSLOT", s.Key), to.Do("CLUSTER", "MYID")
+	to.must("OK", "ACL", "SETUSER", Operator, "on", "nopass", "~*", "&*", "+@all")
 	to.must("OK", "CLUSTER", "SETSLOT", number, "IMPORTING", from.Do("CLUSTER", "MYID"))
 	from.must("OK", "CLUSTER", "SETSLOT", number, "MIGRATING", id)
 	host, port, err := net.SplitHostPort(to.Addr())
