@@ -66,8 +66,8 @@ func (s Slot) Assign(to *Server) {
 }
 
 // Reshard moves the slot with its keys to another primary, as the servers' own command does. It
-// moves some keys at a time, with a pause after each time. The other one has the Operator then,
-// as whom the keys come.
+// moves some keys at a time, with a pause after each time. They come as the Operator, which the
+// other primary has from then on.
 func (s Slot) Reshard(from, to *Server, pause func()) {
 	from.t.Helper()
 	number, id := from.Do("CLUSTER", "KEYSLOT", s.Key), to.Do("CLUSTER", "MYID")

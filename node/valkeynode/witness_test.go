@@ -437,8 +437,8 @@ func BenchmarkWitness(b *testing.B) {
 	}
 }
 
-// BenchmarkWitnessFloor is the least that a lock and its release cost with as many replicas: a key
-// that is set, confirmed by them, and deleted, on a connection without a library.
+// BenchmarkWitnessFloor is the least that a lock and its release cost with as many replicas. A key
+// is set, confirmed by the replicas, and deleted, on a connection without a library.
 func BenchmarkWitnessFloor(b *testing.B) {
 	for _, kind := range testserver.Kinds(b) {
 		for replicas := range 3 {
