@@ -125,7 +125,7 @@ func (n *Node) list(ctx context.Context, prefix string, yield func(node.Lease) b
 		name, ok := n.keys.leaseName(string(kv.Key))
 		record, err := parseRecord(kv.Value)
 		if !ok || err != nil {
-			return true // not to hide all others: who asks about that one is told
+			return true // not to hide all others: Inspect of that name returns the error
 		}
 		b := belief{lease: record, leased: true, leaseMod: kv.ModRevision, register: registers[node.Stripe(name)]}
 		l := n.shown(name, &b)

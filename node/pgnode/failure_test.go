@@ -347,7 +347,7 @@ func TestSweepKeepsUp(t *testing.T) {
 	held := request("held", 0)
 	want(t, node.Granted)(n.Do(t.Context(), asAcquire(held)))
 	for _, statement := range []string{
-		`INSERT INTO fenlock.leases SELECT 'gone' || i::text::bytea, CASE WHEN i % 2 = 0 THEN 'somebody'::bytea END, 1, 1, 1, true FROM generate_series(1, 50000) AS i`,
+		`INSERT INTO fenlock.leases SELECT 'gone' || i::text::bytea, CASE WHEN i % 2 = 0 THEN 'a holder'::bytea END, 1, 1, 1, true FROM generate_series(1, 50000) AS i`,
 		`INSERT INTO fenlock.readers SELECT 'gone' || i::text::bytea, 'somebody', 1, 1, 1 FROM generate_series(1, 25000) AS i`,
 		`INSERT INTO fenlock.queues SELECT 'gone' || i::text::bytea, 1 FROM generate_series(1, 5000) AS i`,
 		`INSERT INTO fenlock.waiters SELECT 'gone' || i::text::bytea, 1, 'somebody' FROM generate_series(1, 5000) AS i`,
