@@ -98,8 +98,8 @@ func (l *Locker) TryAcquire(ctx context.Context, name string, opts ...Option) (*
 // at first. It extends itself 31 ms later, see Lock.Remaining.
 //
 // Where nodes are not Queuers, or cannot notify (the Logger is told), waiters try
-// again after a random delay, in no order. Beside others that are in the queue they
-// may never find the lock free.
+// again after a random delay, in no order. Without queues that is 100 ms at first, and half a
+// second in the end. Beside others that are in the queue they may never find the lock free.
 //
 // When ctx is done, the waiter leaves the queues. The error matches ctx's own error and, if an
 // attempt was made, the reason why the last one failed: ErrHeld or ErrNoQuorum.

@@ -97,7 +97,7 @@ func (m *queueModel) hear(s *queueState, i, n int, msg queueMsg, t *trace) (viol
 		}
 	case core.Over:
 		c.stage = waiting
-		c.retry.Refused(s.now, c.said[:m.group()], m.random[i])
+		c.retry.Refused(s.now, c.said[:m.group()], false, m.random[i])
 		t.say("%s waits until %v at most", waiterName(i), c.retry.Due())
 		m.hurry(s, i, t)
 	}

@@ -19,9 +19,18 @@ const (
 	// those before it are stopped.
 	WatchedBackstop = 10 * time.Second
 
-	// PollInterval is the time between attempts, more or less by a half at
-	// random, while too few nodes answer or where they keep no queues.
+	// PollInterval is the time between the first attempts of a waiter that polls, more or less by a
+	// half at random. It polls while too few nodes answer, and where they do not notify it.
 	PollInterval = 100 * time.Millisecond
+
+	// pollShare is the part of its wait so far that a waiter pauses after that, give or take a half.
+	// So a lone waiter finds a free lock late by less than a fifth of its wait. With a delay that
+	// doubles it could be late by more than its whole wait.
+	pollShare = 8
+
+	// longestPoll bounds that pause. A waiter is never late by a second, as a user would notice. And
+	// the longer the pause is, the more often those that have just come get the lock first.
+	longestPoll = 500 * time.Millisecond
 )
 
 // Retry is the part of the algorithm that decides when a waiter tries again. A
@@ -40,7 +49,9 @@ type Retry struct {
 	// nodes than a quorum.
 	vain    int
 	due     time.Duration
-	refused bool // an attempt has ended, none is under way
+	refused bool          // an attempt has ended, none is under way
+	unheard bool          // no quorum has answered the latest attempt,
+	since   time.Duration // nor another since then
 }
 
 // NewRetry returns that of a waiter on so many nodes, before its first attempt.
@@ -112,9 +123,9 @@ func (t *Retry) patience() time.Duration {
 	return rule.ReservationTTL >> (mostVain - t.vain)
 }
 
-// Refused tells that the attempt has failed, with what each node said. Random
-// is uniform in [0, 1): waiters must not stay in step.
-func (t *Retry) Refused(now time.Duration, said []Refusal, random float64) {
+// Refused tells that the attempt has failed, with what each node said. Polls says that the nodes
+// are unlikely to notify the waiter. Random is uniform in [0, 1): waiters must not stay in step.
+func (t *Retry) Refused(now time.Duration, said []Refusal, polls bool, random float64) {
 	t.refused = true
 	defer t.hurry(now)
 	answered, watching := 0, 0
@@ -151,8 +162,19 @@ func (t *Retry) Refused(now time.Duration, said []Refusal, random float64) {
 		// A waiter before this one may be hung. That shows only when a waiter asks.
 		t.due = min(t.due, now+time.Duration(min(place, int(hung/rule.ReservationTTL)))*rule.ReservationTTL)
 	}
-	if answered < Quorum(t.nodes) {
-		t.due = min(t.due, now+PollDelay(said, random))
+	before := t.unheard
+	t.unheard = answered < Quorum(t.nodes)
+	if t.unheard && !before {
+		t.since = now
+	}
+	switch {
+	case t.unheard:
+		t.due = min(t.due, now+PollDelay(said, now-t.since, random))
+	case polls:
+		// The first few suffice to find the lock free. The further back the others are, the less often
+		// they ask, however long they have waited: a thousand of them some 600 times a second.
+		further := PollInterval * time.Duration(min(place, rule.MaxQueue)) / pollShare
+		t.due = min(t.due, now+poll(said, min(max(PollInterval, further), Backstop), random))
 	}
 	if q := Quorum(t.nodes); len(ends) >= q {
 		// The moment at which a majority may be free. The first in the queue asks first, and each
@@ -163,11 +185,16 @@ func (t *Retry) Refused(now time.Duration, said []Refusal, random float64) {
 	}
 }
 
-// PollDelay returns how long to wait where no node notifies. It is a random time, as the Redlock
-// page describes ("Retry on failure"), so that acquirers that met do not meet again. Random is
-// uniform in [0, 1).
-func PollDelay(said []Refusal, random float64) time.Duration {
-	d := time.Duration((0.5 + random) * float64(PollInterval))
+// PollDelay returns how long to wait where no quorum answers, or no node keeps a queue, when the
+// waiter has polled for so long. Random is uniform in [0, 1).
+func PollDelay(said []Refusal, polled time.Duration, random float64) time.Duration {
+	return poll(said, min(max(PollInterval, polled/pollShare), longestPoll), random)
+}
+
+// poll is an interval, more or less by a half at random. So acquirers that met do not meet again,
+// as the Redlock page describes ("Retry on failure").
+func poll(said []Refusal, interval time.Duration, random float64) time.Duration {
+	d := time.Duration((0.5 + random) * float64(interval))
 	var last time.Duration
 	for _, r := range said {
 		if r.Status == Held {
@@ -176,7 +203,7 @@ func PollDelay(said []Refusal, random float64) time.Duration {
 	}
 	if last > 0 && last < d {
 		// It may end sooner; some of the randomness stays.
-		d = last + time.Duration(random*float64(PollInterval/10))
+		d = last + time.Duration(random*float64(interval/10))
 	}
 	return d
 }

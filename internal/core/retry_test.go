@@ -34,7 +34,7 @@ func refused(said ...core.Refusal) core.Retry { return refusedWith(0, said...) }
 func refusedWith(random float64, said ...core.Refusal) core.Retry {
 	t := core.NewRetry(len(said))
 	t.Begin()
-	t.Refused(refusedAt, said, random)
+	t.Refused(refusedAt, said, false, random)
 	return t
 }
 
@@ -153,6 +153,55 @@ func TestRetryPollsUntilNotified(t *testing.T) {
 	due(t, retry, refusedAt+62500*time.Microsecond)
 }
 
+// While no quorum answers, a waiter pauses for longer and longer. Once one has, that begins anew.
+func TestRetryPollsLessAndLess(t *testing.T) {
+	const ms = time.Millisecond
+	silent := make([]core.Refusal, 3)
+	retry := core.NewRetry(3)
+	for _, c := range []struct {
+		at, want time.Duration
+		said     []core.Refusal
+	}{
+		{0, 100 * ms, silent}, {800 * ms, 100 * ms, silent}, {1600 * ms, 200 * ms, silent}, {time.Hour, 500 * ms, silent},
+		{time.Hour, 3000 * ms, endless(3, 0)}, {2 * time.Hour, 100 * ms, silent},
+		{2*time.Hour + 2*time.Second, 250 * ms, silent},
+	} {
+		retry.Begin()
+		retry.Refused(refusedAt+c.at, c.said, false, 0.5)
+		due(t, retry, refusedAt+c.at+c.want)
+	}
+}
+
+// A waiter in a queue that is not notified polls, less often the further back it is.
+func TestRetryPollsByPlace(t *testing.T) {
+	const ms = time.Millisecond
+	for ahead, want := range map[int]time.Duration{0: 100 * ms, 1: 100 * ms, 8: 100 * ms, 9: 112500 * time.Microsecond,
+		16: 200 * ms, 80: 1000 * ms, 239: 2987500 * time.Microsecond, 241: 3000 * ms, 10_000: 3000 * ms, 1 << 60: 3000 * ms} {
+		retry := core.NewRetry(3)
+		for at := time.Duration(0); at < 10*time.Second; at += time.Second { // however long it has waited
+			retry.Begin()
+			retry.Refused(refusedAt+at, endless(3, ahead), true, 0.5)
+			due(t, retry, refusedAt+at+want)
+		}
+	}
+	// A thousand of them do not ask for more than some hundred times a second.
+	rate := 0.0
+	for ahead := range 1000 {
+		retry := core.NewRetry(3)
+		retry.Begin()
+		retry.Refused(refusedAt, endless(3, ahead), true, 0.5)
+		rate += 1 / (retry.Due() - refusedAt).Seconds()
+	}
+	if rate > 650 {
+		t.Errorf("%.0f attempts a second", rate)
+	}
+	// The end of the lease is known.
+	retry := core.NewRetry(1)
+	retry.Begin()
+	retry.Refused(refusedAt, []core.Refusal{heldFor(30*ms, 0)}, true, 0)
+	due(t, retry, refusedAt+30*ms)
+}
+
 func TestAhead(t *testing.T) {
 	for _, c := range []struct {
 		counts []int
@@ -202,7 +251,7 @@ func TestRetryCallsOnlyHurry(t *testing.T) {
 // again makes an attempt.
 func again(retry *core.Retry) {
 	retry.Begin()
-	retry.Refused(refusedAt, endless(3, 0), 0)
+	retry.Refused(refusedAt, endless(3, 0), false, 0)
 }
 
 // inVain makes one for the notification of one node.
@@ -263,13 +312,13 @@ func TestRetryNotifiedDuringAnAttempt(t *testing.T) {
 	retry.Begin()
 	retry.Notified(1, refusedAt-2)
 	retry.Notified(2, refusedAt-1)
-	retry.Refused(refusedAt, endless(3, 0), 0)
+	retry.Refused(refusedAt, endless(3, 0), false, 0)
 	due(t, retry, refusedAt)
 
 	retry = core.NewRetry(3)
 	retry.Begin()
 	retry.Notified(2, refusedAt-time.Second)
-	retry.Refused(refusedAt, endless(3, 0), 0)
+	retry.Refused(refusedAt, endless(3, 0), false, 0)
 	due(t, retry, refusedAt+aWhile) // one waits from the end of the attempt on
 }
 
@@ -283,7 +332,7 @@ func TestRetryMissed(t *testing.T) {
 
 	retry.Begin()
 	retry.Missed(refusedAt + 30)
-	retry.Refused(refusedAt+40, endless(3, 0), 0)
+	retry.Refused(refusedAt+40, endless(3, 0), false, 0)
 	due(t, retry, refusedAt+40)
 
 	again(&retry) // that was it
@@ -296,7 +345,7 @@ func TestRetryRefusedAgain(t *testing.T) {
 	retry := refused(heldFor(time.Millisecond, 0), heldFor(time.Millisecond, 0), heldFor(0, 0))
 	due(t, retry, refusedAt+2*time.Millisecond)
 	retry.Begin()
-	retry.Refused(refusedAt, endless(3, 0), 0.5)
+	retry.Refused(refusedAt, endless(3, 0), false, 0.5)
 	due(t, retry, middle)
 }
 
@@ -305,19 +354,31 @@ func TestPollDelay(t *testing.T) {
 	const ms = time.Millisecond
 	for _, c := range []struct {
 		said   []core.Refusal
+		polled time.Duration
 		random float64
 		want   time.Duration
 	}{
-		{nil, 0, 50 * ms},
-		{nil, 0.5, 100 * ms},
-		{[]core.Refusal{heldFor(0, 0), heldFor(time.Minute, 0)}, 0, 50 * ms},
-		{[]core.Refusal{heldFor(20*ms, 0), heldFor(30*ms, 0)}, 0.5, 35 * ms},
-		{[]core.Refusal{heldFor(50*ms, 0)}, 0, 50 * ms},
-		{[]core.Refusal{heldFor(50*ms-1, 0)}, 0, 50*ms - 1},
-		{[]core.Refusal{{Status: core.Granted, Remaining: ms}}, 0, 50 * ms},
+		{nil, 0, 0, 50 * ms},
+		{nil, 0, 0.5, 100 * ms},
+		{[]core.Refusal{heldFor(0, 0), heldFor(time.Minute, 0)}, 0, 0, 50 * ms},
+		{[]core.Refusal{heldFor(20*ms, 0), heldFor(30*ms, 0)}, 0, 0.5, 35 * ms},
+		{[]core.Refusal{heldFor(50*ms, 0)}, 0, 0, 50 * ms},
+		{[]core.Refusal{heldFor(50*ms-1, 0)}, 0, 0, 50*ms - 1},
+		{[]core.Refusal{{Status: core.Granted, Remaining: ms}}, 0, 0, 50 * ms},
+
+		// An eighth of the time that it has polled, up to half a second.
+		{nil, 800 * ms, 0.5, 100 * ms},
+		{nil, 808 * ms, 0.5, 101 * ms},
+		{nil, 3200 * ms, 0, 200 * ms},
+		{nil, 3200 * ms, 0.75, 500 * ms},
+		{nil, 4000 * ms, 0.5, 500 * ms},
+		{nil, 4008 * ms, 0.5, 500 * ms},
+		{nil, time.Hour, 1 - 1e-12, 750*ms - 1},
+		// At the end of a lease the more pollers there may be, the less they are in step.
+		{[]core.Refusal{heldFor(300*ms, 0)}, time.Hour, 0.5, 325 * ms},
 	} {
-		if got := core.PollDelay(c.said, c.random); got != c.want {
-			t.Errorf("%+v at %v: %v, want %v", c.said, c.random, got, c.want)
+		if got := core.PollDelay(c.said, c.polled, c.random); got != c.want {
+			t.Errorf("%+v after %v at %v: %v, want %v", c.said, c.polled, c.random, got, c.want)
 		}
 	}
 }

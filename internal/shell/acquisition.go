@@ -244,7 +244,7 @@ func (a *Acquisition) tryLater(said []core.Refusal, polls bool) {
 	random := g.Env.Random()
 	switch {
 	case c.waiters.queues == 0:
-		a.sleep(g.Env.Now() + core.PollDelay(said, random))
+		a.poll(said, random)
 		return
 	case !a.inQueue():
 		if !a.enterState(entering) {
@@ -259,19 +259,21 @@ func (a *Acquisition) tryLater(said []core.Refusal, polls bool) {
 				a.try()
 				return
 			}
-			a.sleep(g.Env.Now() + core.PollDelay(said, random)) // no node has told its time
+			a.poll(said, random) // no node has told its time
 		})
 		return
 	}
-	now := g.Env.Now()
-	latest := time.Duration(math.MaxInt64)
-	if polls || !c.waiters.notifiable() {
-		latest = now + core.PollDelay(said, random)
-	}
+	polls = polls || !c.waiters.notifiable()
 	a.mu.Lock()
-	a.retry.Refused(now, said, random)
+	a.retry.Refused(g.Env.Now(), said, polls, random)
 	a.mu.Unlock()
-	a.sleep(latest)
+	a.sleep(math.MaxInt64)
+}
+
+// poll has it try again, without any queue.
+func (a *Acquisition) poll(said []core.Refusal, random float64) {
+	now := a.client.group.Env.Now()
+	a.sleep(now + core.PollDelay(said, now-a.first.Begun(), random))
 }
 
 // enterState changes the state, and reports false if the acquisition is over then:

@@ -64,7 +64,7 @@ type Retry interface {
 	Begin()
 	Notified(node int, now time.Duration)
 	Missed(now time.Duration)
-	Refused(now time.Duration, said []core.Refusal, random float64)
+	Refused(now time.Duration, said []core.Refusal, polls bool, random float64)
 	Due() time.Duration
 	Invited() bool
 	News() bool

@@ -46,7 +46,7 @@ func TestWhoGivesBackAsksAgain(t *testing.T) {
 	next := func() bool {
 		w.retry.Begin()
 		w.refused(0, 0, 0, refuses)
-		w.retry.Refused(0, []core.Refusal{{Status: core.Held, Remaining: second}}, 0.5)
+		w.retry.Refused(0, []core.Refusal{{Status: core.Held, Remaining: second}}, false, 0.5)
 		return w.retry.Due() == 0
 	}
 	if !next() {

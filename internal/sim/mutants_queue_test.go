@@ -140,9 +140,9 @@ func (b *brokenRetry) Begin() {
 	b.Retry.Begin()
 }
 
-func (b *brokenRetry) Refused(now time.Duration, said []core.Refusal, random float64) {
+func (b *brokenRetry) Refused(now time.Duration, said []core.Refusal, polls bool, random float64) {
 	b.asleep = true
-	b.Retry.Refused(now, said, random)
+	b.Retry.Refused(now, said, polls, random)
 }
 
 func (b *brokenRetry) Due() time.Duration                   { return b.due() }
