@@ -214,14 +214,14 @@ func TestAcquireWaits(t *testing.T) {
 		"until the lock is free": {func(c *cluster) {
 			lock := c.held()
 			time.AfterFunc(7*time.Second, func() { lock.Release(context.Background()) })
-		}, 7 * time.Second, 200 * time.Millisecond},
+		}, 7 * time.Second, 800 * time.Millisecond}, // it asks twice a second by then
 		// The holder died: no client extends or releases. The lease ends by itself.
-		"for the lock of the dead": {func(c *cluster) { c.leased(0, 3, "dead", ttl) }, ttl, 50 * time.Millisecond},
+		"for the lock of the dead": {func(c *cluster) { c.leased(0, 3, "dead", ttl) }, ttl, 100 * time.Millisecond},
 		// Waiting is for outages, too: a deployment restarts the nodes.
 		"until enough nodes answer": {func(c *cluster) {
 			c.set(0, 2, allOps, down)
 			time.AfterFunc(3*time.Second, func() { c.set(0, 1, allOps, fault{}) })
-		}, 3 * time.Second, 200 * time.Millisecond},
+		}, 3 * time.Second, 600 * time.Millisecond}, // an eighth of that, and half as much again
 	}, func(t *testing.T, c *cluster, w wait) {
 		w.prepare(c)
 		lock, err := c.locker().Acquire(t.Context(), name)
