@@ -161,6 +161,7 @@ func (t *Retry) AppendState(b []byte, now time.Duration) []byte {
 	}
 	if t.unheard {
 		b = binary.AppendVarint(b, int64(min(now-t.since, pollShare*longestPoll)))
+		b = binary.AppendVarint(b, int64(min(now-t.due, longestPoll)))
 	}
 	return b
 }

@@ -157,19 +157,20 @@ func (t *Retry) Refused(now time.Duration, said []Refusal, polls bool, random fl
 			ends = nil // a reservation that has an end is not for this one
 		}
 	}
+	before := t.due
 	t.due = now + time.Duration((0.75+random/2)*float64(backstop))
 	if place > 0 {
 		// A waiter before this one may be hung. That shows only when a waiter asks.
 		t.due = min(t.due, now+time.Duration(min(place, int(hung/rule.ReservationTTL)))*rule.ReservationTTL)
 	}
-	before := t.unheard
+	began, took := t.unheard, now-before // it began when it was due
 	t.unheard = answered < Quorum(t.nodes)
-	if t.unheard && !before {
-		t.since = now
+	if !began {
+		t.since, took = now, 0
 	}
 	switch {
 	case t.unheard:
-		t.due = min(t.due, now+PollDelay(said, now-t.since, random))
+		t.due = min(t.due, now+PollDelay(said, now-t.since, took, random))
 	case polls:
 		// The first few suffice to find the lock free. The further back the others are, the less often
 		// they ask, however long they have waited: a thousand of them some 600 times a second.
@@ -186,9 +187,10 @@ func (t *Retry) Refused(now time.Duration, said []Refusal, polls bool, random fl
 }
 
 // PollDelay returns how long to wait where no quorum answers, or no node keeps a queue, when the
-// waiter has polled for so long. Random is uniform in [0, 1).
-func PollDelay(said []Refusal, polled time.Duration, random float64) time.Duration {
-	return poll(said, min(max(PollInterval, polled/pollShare), longestPoll), random)
+// waiter has polled for so long. What the latest attempt took is a part of the pause. Random is
+// uniform in [0, 1).
+func PollDelay(said []Refusal, polled, took time.Duration, random float64) time.Duration {
+	return poll(said, max(PollInterval, min(polled/pollShare, longestPoll)-took), random)
 }
 
 // poll is an interval, more or less by a half at random. So acquirers that met do not meet again,

@@ -162,9 +162,10 @@ func TestRetryPollsLessAndLess(t *testing.T) {
 		at, want time.Duration
 		said     []core.Refusal
 	}{
-		{0, 100 * ms, silent}, {800 * ms, 100 * ms, silent}, {1600 * ms, 200 * ms, silent}, {time.Hour, 500 * ms, silent},
+		{0, 100 * ms, silent}, {100 * ms, 100 * ms, silent}, {1600 * ms, 100 * ms, silent},
+		{1700 * ms, 212500 * time.Microsecond, silent},
 		{time.Hour, 3000 * ms, endless(3, 0)}, {2 * time.Hour, 100 * ms, silent},
-		{2*time.Hour + 2*time.Second, 250 * ms, silent},
+		{2*time.Hour + 100*ms, 100 * ms, silent},
 	} {
 		retry.Begin()
 		retry.Refused(refusedAt+c.at, c.said, false, 0.5)
@@ -377,8 +378,14 @@ func TestPollDelay(t *testing.T) {
 		// At the end of a lease the more pollers there may be, the less they are in step.
 		{[]core.Refusal{heldFor(300*ms, 0)}, time.Hour, 0.5, 325 * ms},
 	} {
-		if got := core.PollDelay(c.said, c.polled, c.random); got != c.want {
+		if got := core.PollDelay(c.said, c.polled, 0, c.random); got != c.want {
 			t.Errorf("%+v after %v at %v: %v, want %v", c.said, c.polled, c.random, got, c.want)
+		}
+	}
+	// Where nodes are silent, an attempt is a pause by itself.
+	for took, want := range map[time.Duration]time.Duration{150 * ms: 350 * ms, 400 * ms: 100 * ms, 750 * ms: 100 * ms} {
+		if got := core.PollDelay(nil, time.Hour, took, 0.5); got != want {
+			t.Errorf("after an attempt of %v: %v, want %v", took, got, want)
 		}
 	}
 }

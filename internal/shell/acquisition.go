@@ -273,7 +273,7 @@ func (a *Acquisition) tryLater(said []core.Refusal, polls bool) {
 // poll has it try again, without any queue.
 func (a *Acquisition) poll(said []core.Refusal, random float64) {
 	now := a.client.group.Env.Now()
-	a.sleep(now + core.PollDelay(said, now-a.first.Begun(), random))
+	a.sleep(now + core.PollDelay(said, now-a.first.Begun(), now-a.Lock().Begun(), random))
 }
 
 // enterState changes the state, and reports false if the acquisition is over then:
