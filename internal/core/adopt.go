@@ -69,7 +69,8 @@ func (a *Attempt) onAdopt(node int, r Reply, now time.Duration) Action {
 		return a.end(HeldTooLong)
 	case a.votes.yes.Len() >= a.quorum():
 		a.phase = Holding
-		return a.carried(now)
+		a.carried(now)
+		return a.raise(a.votes.yes, now)
 	case a.hopeless(a.votes):
 		return a.notAdopted(NoQuorum)
 	}

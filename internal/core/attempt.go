@@ -97,10 +97,15 @@ type Attempt struct {
 	votes      ballot
 	highest    fence.Token // largest register that a confirm was refused with; largest origin past the mark
 	extended   bool        // the current extension was carried
-	floor      fence.Token // what the current extension raises the mark to; 0: it does not (yet)
-	raised     Set         // the nodes that have agreed to that
 	waiting    Set         // the nodes that have not answered the latest extend, and whose time is not up
 	rounds     rounds      // and the rounds before
+
+	// What the mark is raised to. It is 0, or not past the mark, if it is not raised. See raise.
+	floor     fence.Token
+	raiseFrom uint32        // the round that was under way when that began
+	raiseEnd  time.Duration // when it is given up
+	raised    Set           // the nodes that have agreed to it
+	unagreed  Set           // those that were asked, and have not answered
 
 	// spent is a number that makes leases count for nothing to a process that adopts the lock again
 	// by the same text. It is one past the mark in that text, 0 if the lock was not adopted.

@@ -83,7 +83,7 @@ func TestStatesKnowEveryField(t *testing.T) {
 	// only what the caller is told. So does spentAt, for which TestAdoptedOnce is. Spent is the
 	// same for all who adopt a lock by one text.
 	const known = "params phase reason token until due pace granted acquire leaseless unsent mark wanted " +
-		"round roundStart votes highest extended floor raised waiting abandoned releasing keeping spent spentAt rounds silent late freeing"
+		"round roundStart votes highest extended floor raiseFrom raiseEnd raised unagreed waiting abandoned releasing keeping spent spentAt rounds silent late freeing"
 	attempt := reflect.TypeFor[core.Attempt]()
 	for i := range attempt.NumField() {
 		field := attempt.Field(i).Name

@@ -22,13 +22,13 @@ func (a *Attempt) AppendState(b []byte, extensions int) []byte {
 	case a.phase == Confirming:
 		b = append(b, byte(a.token), byte(a.highest))
 	case (a.phase == Holding || a.phase == Adopting) && extensions > 0:
-		b = append(b, byte(a.token), byte(a.round), Flags(a.extended, a.floor != 0), byte(a.mark), byte(a.wanted))
-		switch {
-		case int(a.round) >= extensions:
-		case a.floor == 0 && a.highest > a.mark:
+		raising := a.floor > a.mark
+		b = append(b, byte(a.token), byte(a.round), Flags(a.extended, raising, a.highest > a.mark), byte(a.mark), byte(a.wanted))
+		if a.highest > a.mark {
 			b = append(b, byte(a.highest))
-		case a.floor > a.mark:
-			b = append(b, byte(a.floor))
+		}
+		if raising {
+			b = append(b, byte(a.floor), byte(a.raiseFrom))
 		}
 	case a.WasHeld():
 		b = append(b, byte(a.token))
@@ -48,15 +48,13 @@ func (a *Attempt) AppendNode(b []byte, node int, extensions bool) []byte {
 		b = append(b, votes, Flags(a.leaseless.Has(node), a.acquire.no.Has(node), a.silent.Has(node)))
 	case Holding:
 		if extensions {
-			switch { // once it is carried, a refusal changes nothing
-			case a.floor > a.mark:
-				votes = Flags(a.raised.Has(node))
-			case a.floor != 0:
-				votes = 0
-			case a.extended:
+			if a.extended { // a refusal changes nothing any more
 				votes = Flags(a.votes.yes.Has(node))
 			}
 			b = append(b, votes)
+			if a.floor > a.mark {
+				b = append(b, Flags(a.raised.Has(node), a.unagreed.Has(node)))
+			}
 		}
 	case Adopting:
 		b = append(b, votes)
@@ -122,6 +120,15 @@ func Flags(bits ...bool) byte {
 
 // Mark returns the mark, and what the current extension raises it to, 0 if it does not.
 func (a *Attempt) Mark() (mark, floor fence.Token) { return a.mark, a.floor }
+
+// Raising reports whether a raise is under way, and in which round it began.
+func (a *Attempt) Raising() (from uint32, ok bool) { return a.raiseFrom, a.floor > a.mark }
+
+// EndRaise gives up a raise, as time does.
+func (a *Attempt) EndRaise() { a.floor, a.raised, a.unagreed = 0, 0, 0 }
+
+// RaiseAnew forgets when a raise began, for the variant that counts answers to one that was given up.
+func (a *Attempt) RaiseAnew() { a.raiseFrom = 0 }
 
 // SetMark is for the variants that raise the mark too early.
 func (a *Attempt) SetMark(mark fence.Token) { a.mark = mark }

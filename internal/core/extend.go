@@ -67,7 +67,10 @@ func (a *Attempt) begin(now time.Duration, to Set) Action {
 	a.round++
 	a.roundStart, a.extended = now, false
 	a.votes = ballot{unknown: allOf(a.params.Nodes) &^ to}
-	a.highest, a.floor, a.raised = a.wanted, 0, 0
+	a.highest = a.wanted
+	if !a.raising(now) {
+		a.floor = 0
+	}
 	a.rounds.begin(a.round, now)
 	return a.ask(to, now)
 }
@@ -110,8 +113,9 @@ func (a *Attempt) missed(now time.Duration) {
 		max(now, a.rounds.next(allOf(a.params.Nodes)&^a.votes.yes, a.due)))
 }
 
-// accepted counts what a node has accepted: see rounds.
-func (a *Attempt) accepted(node int, round uint32) {
+// accepted counts what a node has accepted: see rounds. It reports whether the validity is longer by
+// it.
+func (a *Attempt) accepted(node int, round uint32) (longer bool) {
 	before := a.until
 	if begun, ok := a.rounds.accepted(node, round, a.round, a.params.Nodes, a.quorum()); ok {
 		a.setUntil(Validity(begun, a.params.TTL))
@@ -120,6 +124,7 @@ func (a *Attempt) accepted(node int, round uint32) {
 			a.due = max(a.due, begun+a.every()/3)
 		}
 	}
+	return a.until > before
 }
 
 // Share has the extensions from now on let others share the name. An acceptance of such an
@@ -161,8 +166,8 @@ func (a *Attempt) Counts(node int) bool { return a.votes.yes.Has(node) }
 // an extend of a node that lost the lease, create it long after another client came and went.
 //
 // One that comes late proves as much of its own round, and of the rounds before: see accepted. It
-// proves nothing once the lock was released, or the mark was raised since, and nothing of a round
-// before others could share the name.
+// proves nothing once the lock was released, and nothing of a round before others could share the
+// name.
 func (a *Attempt) OnExtend(node int, round uint32, asked fence.Token, r Reply, now time.Duration) Action {
 	a.Tick(now)
 	// and not answered yet, by the end of its time neither
@@ -192,40 +197,31 @@ func (a *Attempt) OnExtend(node int, round uint32, asked fence.Token, r Reply, n
 	switch {
 	case a.phase != Holding:
 		return Action{}
+	case asked != 0:
+		return a.onRaised(node, round, asked, r, now)
 	case round != a.round:
-		if asked == 0 && a.Accepts(r) {
-			a.accepted(node, round)
+		if a.Accepts(r) {
+			return a.onLate(node, a.accepted(node, round), now)
 		}
 		return Action{}
-	case asked != 0:
-		return a.onRaised(node, asked, r, now)
 	}
 	counts := a.count(node, r)
 	if counts {
 		a.accepted(node, round)
 	}
-	if counts && a.floor > a.mark {
-		return a.raiseAt(Set(0).With(node)) // the others may be too few: an answer can be lost
-	}
 	switch {
 	case a.votes.yes.Len() >= a.quorum():
-		return a.carried(now)
+		a.carried(now)
 	case a.params.Nodes-a.votes.no.Len() < a.quorum():
 		return a.taken()
 	case a.hopeless(a.votes):
 		a.missed(now)
 	}
-	return Action{}
-}
-
-// onRaised takes a node's answer to an extend that raises the mark, in the round that asked.
-func (a *Attempt) onRaised(node int, asked fence.Token, r Reply, now time.Duration) Action {
-	if a.onRaise(node, asked, r) {
-		a.hurry(now)
-		return a.raise(now) // what was heard of meanwhile
-	}
-	if a.floor > a.mark && (a.raised|a.waiting&a.votes.yes).Len() < a.quorum() {
-		a.due = min(a.due, now+a.every()/12) // too few are left to agree
+	switch {
+	case counts && a.raising(now): // the others may be too few: an answer can be lost
+		return a.raiseAt(Set(0).With(node) &^ a.raised)
+	case a.extended:
+		return a.raise(a.votes.yes, now)
 	}
 	return Action{}
 }
@@ -266,7 +262,7 @@ func (a *Attempt) count(node int, r Reply) bool {
 }
 
 // carried is called with each answer once a majority's count.
-func (a *Attempt) carried(now time.Duration) Action {
+func (a *Attempt) carried(now time.Duration) {
 	if !a.extended {
 		a.extended, a.pace, a.rounds.misses = true, 0, 0
 		a.setUntil(Validity(a.roundStart, a.params.TTL))
@@ -275,7 +271,6 @@ func (a *Attempt) carried(now time.Duration) Action {
 	if a.votes.no != 0 {
 		a.hurry(now)
 	}
-	return a.raise(now)
 }
 
 // taken ends a tenure of which fewer nodes than a quorum have a lease that counts, or ever will. It
@@ -313,44 +308,3 @@ func (a *Attempt) keep(node int, first bool, r Reply) Action {
 
 // Accepts reports whether a node's answer to an extend counts: see OnExtend.
 func (a *Attempt) Accepts(r Reply) bool { return r.Status == Granted && r.Register <= a.mark }
-
-// hurry has the next round begin soon. There is a lease to be had again, or one that may count by
-// now, and another node may go. A raise that is under way would be given up by it, where the nodes
-// are far, in one round after the other.
-func (a *Attempt) hurry(now time.Duration) {
-	if a.floor <= a.mark {
-		a.due = min(a.due, now+a.params.every()/12)
-	}
-}
-
-// raise has the nodes whose leases count take the largest origin that does not as
-// their register. With a quorum of them, it is the mark. If there are several such
-// origins, and the largest is heard of last, they are raised to one after the other.
-func (a *Attempt) raise(now time.Duration) Action {
-	if a.highest <= a.mark || a.floor > a.mark {
-		return Action{}
-	}
-	a.floor, a.raised = a.highest, 0
-	a.due = now + a.params.every()/4
-	return a.raiseAt(a.votes.yes)
-}
-
-// raiseAt asks nodes whose leases count to raise their registers.
-func (a *Attempt) raiseAt(nodes Set) Action {
-	a.await(nodes) // if it is lost, the next round asks them all the same
-	return Action{Op: Extend, To: nodes, Token: a.floor, Round: a.round}
-}
-
-// onRaise takes a node's answer to an extend that raises the mark. It counts by the mark as it was,
-// and in the round that asked. An answer of a lease that began since, or after the validity, could
-// miss a client with a number in between. It reports whether the mark is raised by it.
-func (a *Attempt) onRaise(node int, asked fence.Token, r Reply) bool {
-	if asked != a.floor || a.mark >= a.floor || !a.Accepts(r) {
-		return false
-	}
-	if a.raised = a.raised.With(node); a.raised.Len() < a.quorum() {
-		return false
-	}
-	a.mark, a.rounds.first = a.floor, a.round+1
-	return true
-}

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/internal/core"
 )
 
@@ -97,10 +98,28 @@ func TestRaise(t *testing.T) {
 	if counts(a) {
 		t.Error("counts by the word of one")
 	}
-	whole := a
-	whole.OnExtend(1, round, 9, granted(0), later)
-	if !counts(whole) || whole.Token() != 7 {
-		t.Errorf("does not count though a quorum has agreed, or the token is %d", whole.Token())
+	const end = later + testTTL - testTTL/100 - 2*time.Millisecond
+	again := func(a *core.Attempt) { // another extension, which is carried
+		next := a.StartExtend(end - 1).Round
+		a.OnExtend(0, next, 0, granted(7), end-1)
+		a.OnExtend(1, next, 0, granted(7), end-1)
+	}
+	for what, answer := range map[string]func(a *core.Attempt){
+		"of the round that asked": func(a *core.Attempt) { a.OnExtend(1, round, 9, granted(0), later) },
+		"that is late": func(a *core.Attempt) {
+			a.OnExtend(1, round, 9, silent, later)
+			a.StartExtend(later)
+			a.OnExtend(1, round, 9, granted(7), later)
+		},
+		"within the time of a lease": func(a *core.Attempt) {
+			again(a)
+			a.OnExtend(1, round, 9, granted(7), end-1)
+		},
+	} {
+		whole := a
+		if answer(&whole); !counts(whole) || whole.Token() != 7 {
+			t.Errorf("does not count though a quorum has agreed, by an answer %s, or the token is %d", what, whole.Token())
+		}
 	}
 	for what, answer := range map[string]func(a *core.Attempt){
 		"the same node again":           func(a *core.Attempt) { a.OnExtend(0, round, 9, granted(7), later) },
@@ -108,10 +127,19 @@ func TestRaise(t *testing.T) {
 		"a node without the lease":      func(a *core.Attempt) { a.OnExtend(1, round, 9, lost, later) },
 		"no answer":                     func(a *core.Attempt) { a.OnExtend(1, round, 9, unknown, later) },
 		"an answer about another floor": func(a *core.Attempt) { a.OnExtend(1, round, 8, granted(7), later) },
-		"an answer of another round":    func(a *core.Attempt) { a.OnExtend(1, round+1, 9, granted(7), later) },
-		"an answer after the next extension": func(a *core.Attempt) {
-			a.StartExtend(later)
-			a.OnExtend(1, round, 9, granted(7), later)
+		"an answer of a round before":   func(a *core.Attempt) { a.OnExtend(1, round-1, 9, granted(7), later) },
+		"an answer after the time of a lease": func(a *core.Attempt) {
+			again(a)
+			a.OnExtend(1, round, 9, granted(7), end)
+		},
+		"an answer to a raise that was given up": func(a *core.Attempt) {
+			again(a)
+			next := a.StartExtend(end).Round
+			for node, origin := range []fence.Token{7, 7, 9} {
+				a.OnExtend(node, next, 0, granted(origin), end)
+			}
+			a.OnExtend(1, round, 9, granted(7), end)
+			a.OnExtend(0, next, 9, granted(7), end)
 		},
 	} {
 		b := a
@@ -215,7 +243,7 @@ func TestWant(t *testing.T) {
 	round = failed.StartExtend(later + 1).Round
 	failed.OnExtend(0, round, 0, granted(7), later+1)
 	wantAction(t, failed.OnExtend(2, round, 0, granted(7), later+1),
-		core.Action{Op: core.Extend, To: set(0, 2), Token: 9, Round: round})
+		core.Action{Op: core.Extend, To: set(2), Token: 9, Round: round}) // node 0 has agreed
 	failed.Tick(failed.Until())
 	if state(failed) != core.Missed {
 		t.Errorf("%v, after the validity", state(failed))

@@ -123,7 +123,9 @@ type referee struct {
 	began    time.Duration // the round
 	extended core.Set      // nodes that accepted it
 	refused  core.Set      // nodes that refused it, or have a lease that does not count
-	floor    fence.Token   // what it raises the mark to
+	floor    fence.Token   // what the mark is raised to
+	from     uint32        // the round in which that began
+	ends     time.Duration // when it is given up
 	agreed   core.Set      // nodes that did
 	mark     fence.Token
 	without  core.Set // nodes that refused the acquire
@@ -221,21 +223,33 @@ func (w *referee) step(kind, status, which, value, wait byte) {
 		answers := reply.Status == core.Granted && reply.Register <= w.mark && before == core.Holding &&
 			w.now < w.attempt.Until()
 		switch {
+		case asked != 0:
+			if asked == w.floor && round >= w.from && w.now < w.ends && answers {
+				w.agreed = w.agreed.With(node)
+			}
 		case round != w.round:
 		case asked == 0 && answers:
 			w.extended = w.extended.With(node)
 		case asked == 0 && (reply.Status == core.Granted || reply.Status == core.Lost):
 			w.refused = w.refused.With(node)
-		case asked != 0 && asked == w.floor && answers:
-			w.agreed = w.agreed.With(node)
+		}
+		if before == core.Over && reply.Status == core.Lost {
+			w.free = w.free.With(node) // by what it was asked before the release
 		}
 		action := w.attempt.OnExtend(node, round, asked, reply, w.now)
 		w.actions(action, core.Release, core.Extend)
 		if action.Op == core.Extend {
-			if action.To != w.extended || w.floor != 0 || action.Token <= w.mark || w.extended.Len() < w.nodes/2+1 {
+			raising := w.floor > w.mark && w.now < w.ends
+			late := round != w.round && asked == 0
+			switch known := w.extended.With(node); {
+			case raising && action.Token == w.floor && action.To == core.Set(0).With(node) && answers:
+			case raising, action.Token <= w.mark, late && action.To != known, !late && action.To != w.extended,
+				!late && w.extended.Len() < w.nodes/2+1:
 				w.fail("raises by %+v", action)
+			default:
+				w.floor, w.from, w.agreed = action.Token, w.round, 0
+				w.ends = w.now + w.ttl - w.ttl/100 - 2*time.Millisecond
 			}
-			w.floor = action.Token
 		}
 		if w.agreed.Len() > w.nodes/2 {
 			w.mark = max(w.mark, w.floor)
@@ -256,7 +270,7 @@ func (w *referee) step(kind, status, which, value, wait byte) {
 				w.fail("extends by %+v", action)
 			}
 			w.round, w.began = action.Round, w.now
-			w.extended, w.refused, w.agreed, w.floor = 0, 0, 0, 0
+			w.extended, w.refused = 0, 0
 		}
 	case doRelease:
 		action := w.attempt.StartRelease(w.now)

@@ -43,6 +43,9 @@ func (m *model) apply(s *state, mv move, t *trace) (violation string) {
 	case hearRaise:
 		m.hearRaise(s, i, n, t)
 		violation = m.outrun(s)
+	case giveUpRaise:
+		a.core.EndRaise()
+		t.say("%s gives up its raise", name(i))
 	case startExtend:
 		if n == 1 && a.shares() { // see unshares
 			a.alone = true
@@ -57,7 +60,7 @@ func (m *model) apply(s *state, mv move, t *trace) (violation string) {
 			a.offered = small(a.core.OfferExport())
 			t.say("%s is about to export its lock", name(i))
 		}
-		a.tainted, a.stale, a.void = m.tooLate(s, i), false, false
+		a.tainted = m.tooLate(s, i)
 		if mv.arg > 0 {
 			a.core.Want(a.core.Token() + fence.Token(mv.arg))
 			t.say("%s wants its mark to be %d", name(i), a.core.Token()+fence.Token(mv.arg))
@@ -83,7 +86,7 @@ func (m *model) apply(s *state, mv move, t *trace) (violation string) {
 	case loseMemory:
 		for j := range m.attempts {
 			s.attempts[j].old = s.attempts[j].begun && !s.attempts[j].waits
-			s.attempts[j].stale = s.attempts[j].begun
+			_, s.attempts[j].stale = s.attempts[j].core.Raising()
 			s.attempts[j].age()
 		}
 		s.losses--
@@ -95,7 +98,9 @@ func (m *model) apply(s *state, mv move, t *trace) (violation string) {
 		t.say("node %d loses its memory", n+1)
 	case readRegister:
 		for j := range m.attempts {
-			s.attempts[j].void = s.attempts[j].void || s.attempts[j].stale && !m.broken.raisesLate
+			if s.attempts[j].stale && !m.broken.raisesLate {
+				s.attempts[j].core.EndRaise()
+			}
 			s.attempts[j].overdue = s.attempts[j].overdue || m.silences && s.attempts[j].old
 			if !m.broken.takesStale {
 				s.attempts[j].expire()
@@ -110,9 +115,6 @@ func (m *model) apply(s *state, mv move, t *trace) (violation string) {
 		s.nodes[n].admit(s.rebuilt)
 		for j := range s.nodes {
 			s.nodes[j].read = false
-		}
-		for j := range m.attempts {
-			s.attempts[j].stale = false
 		}
 		s.rebuilt = 0
 		if m.tie != nil {
@@ -239,9 +241,9 @@ func (m *model) carryOut(s *state, i int, action core.Action) {
 		case core.Extend:
 			x := &a.extends[n]
 			if action.Token != 0 {
-				// After the last extension a mark is of no use: all that a raise could
-				// do then is move registers, as another name does.
-				if int(action.Round) < m.rounds {
+				// After the last extension was carried a mark is of no use: all that a raise
+				// could do then is move registers, as another name does.
+				if from, _ := a.core.Raising(); int(from) < m.rounds || m.late {
 					x.raises[action.Round] = small(action.Token)
 				}
 				continue
@@ -250,9 +252,6 @@ func (m *model) carryOut(s *state, i int, action core.Action) {
 			m.overtake(x, action.Round)
 			if !m.broken.roundsMixed {
 				x.reply = message{}
-			}
-			if !m.broken.raisesByOld {
-				x.agreed = message{}
 			}
 		}
 	}
@@ -317,8 +316,11 @@ func (m *model) run(s *state, mv move, t *trace) {
 		case mv.kind == runExtend && current:
 			said.asked = 0
 			x.reply = said
-		case mv.kind == runRaise && (current || m.broken.raisesByOld):
-			x.agreed = said
+		case mv.kind == runRaise:
+			mark, _ := a.core.Mark()
+			if was := x.agreed; was.stage != answered || was.status != core.Granted || fence.Token(was.register) > mark {
+				x.agreed, x.agreedIn = said, mv.arg
+			}
 		case mv.kind == runExtend && m.late && mv.arg > 0 && a.core.Phase() == core.Holding:
 			said.asked = 0
 			x.lates[mv.arg] = said
@@ -375,11 +377,9 @@ func (m *model) forget(s *state) {
 		a.forgetGifts(m, alive)
 		round, _ := a.core.Extension()
 		mark, floor := a.core.Mark()
-		if !alive || phase != core.Holding && phase != core.Adopting || round == 0 || floor != 0 && mark >= floor {
-			a.stale, a.void = false, false // of use only to a raise that is still possible
-		}
-		raising := alive && phase == core.Holding && floor > mark && !a.void
-		mayRaise := round > 0 && int(round) < m.rounds && floor == 0 && !a.void
+		raising := alive && phase == core.Holding && floor > mark
+		a.stale = a.stale && raising
+		mayRaise := round > 0 && (int(round) < m.rounds && !m.raises(a) || m.late)
 		for n := range nNodes {
 			at := &s.nodes[n]
 			// A reply to an attempt that is not alive changes nothing.
@@ -424,6 +424,26 @@ func (m *model) forget(s *state) {
 	}
 }
 
+// raises reports whether the round under way is carried, and has raised the mark or does. With three
+// nodes it hears of one larger origin at most.
+func (m *model) raises(a *attempt) bool {
+	round, state := a.core.Extension()
+	from, _ := a.core.Raising()
+	_, floor := a.core.Mark()
+	return floor != 0 && from == round && (state == core.Carried || !m.late)
+}
+
+// agreedOld reports whether a reply to a raise changes nothing any more.
+func (m *model) agreedOld(x *extends, from uint32, raising bool, floor fence.Token) bool {
+	switch {
+	case m.broken.raisesByOther || m.broken.raisesByOld:
+		return false
+	case !raising:
+		return true
+	}
+	return uint32(x.agreedIn) < from || fence.Token(x.agreed.asked) != floor
+}
+
 // counting is an origin of which only that matters: whether the lease counts.
 func counting(origin uint8, mark fence.Token) uint8 {
 	if fence.Token(origin) <= mark {
@@ -439,21 +459,21 @@ func (m *model) forgetExtends(s *state, i, n int, raising, falls bool) {
 	round, _ := a.core.Extension()
 	alive := m.alive(s, i)
 	mark, floor := a.core.Mark()
-	if x.reply.stage == answered && x.reply.status == core.Granted && int(round) >= m.rounds {
+	if x.reply.stage == answered && x.reply.status == core.Granted && int(round) >= m.rounds && !raising && !m.late {
 		x.reply.register = counting(x.reply.register, mark)
 	}
-	if !alive || a.core.Phase() != core.Holding && a.core.Phase() != core.Adopting || floor != 0 {
+	if !alive || a.core.Phase() != core.Holding && a.core.Phase() != core.Adopting || m.raises(a) {
 		x.reply = message{} // it is carried, and raises the mark once
 	}
-	if !raising && !m.broken.raisesByOld {
-		x.agreed = message{}
+	if from, _ := a.core.Raising(); !alive || m.agreedOld(x, from, raising, floor) {
+		x.agreed, x.agreedIn = message{}, 0
 	}
-	m.forgetLates(a, n, alive)
+	m.forgetLates(a, n, alive, raising)
 	if m.downgrade && a.shared > 0 && a.shared <= maxRounds {
 		return // which round it is of makes a difference
 	}
 	old := x.requests &^ (1 << round)
-	if floor != 0 {
+	if m.raises(a) {
 		old = x.requests
 	}
 	old &^= m.counting(a, n, alive)
@@ -464,7 +484,8 @@ func (m *model) forgetExtends(s *state, i, n int, raising, falls bool) {
 	}
 	x.requests &^= old
 	for r := range x.raises {
-		awaited := raising && uint32(r) == round
+		from, _ := a.core.Raising()
+		awaited := raising && uint32(r) >= from || m.broken.raisesByOther || m.broken.raisesByOld
 		if !alive {
 			x.raises[r] = 0 // it moves a register at most, as another name does
 		}

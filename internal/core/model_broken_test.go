@@ -34,8 +34,9 @@ type broken struct {
 	raisesByFew      bool // it is raised by fewer than a quorum
 	raisesByNew      bool // it is raised by leases whose origin is past the mark, but not past what it is raised to
 	raisesByLost     bool // a node that does not have the lease raises it
-	raisesByOld      bool // an answer to the raise of an earlier extension counts
-	raisesLate       bool // a raise outlives the validity
+	raisesByOther    bool // an answer to a raise to another number counts
+	raisesByOld      bool // an answer to a raise that was given up counts for the next
+	raisesLate       bool // a raise outlives a lease
 	raisesNothing    bool // a node agrees to a raise, and its register stays as it is
 	roundsMixed      bool // an answer to an earlier extension counts for the latest one
 	grantsOutlive    bool // a late grant counts after the validity

@@ -81,8 +81,12 @@ func (e *encoder) key(s *state, i int, b []byte) []byte {
 	round, _ := a.core.Extension()
 	switch {
 	case e.m.alive(s, i):
-		b = a.core.AppendState(append(b, 1), e.m.rounds)
-		b = append(b, core.Flags(a.old, a.tainted, a.ordered, a.stale, a.void, a.overdue))
+		extensions := e.m.rounds
+		if e.m.late { // a mark that is raised in the last one still matters
+			extensions++
+		}
+		b = a.core.AppendState(append(b, 1), extensions)
+		b = append(b, core.Flags(a.old, a.tainted, a.ordered, a.stale, a.overdue))
 		if e.m.late {
 			b = append(b, a.taints)
 		}
@@ -131,8 +135,8 @@ func (e *encoder) part(s *state, i, n int, b []byte) []byte {
 		x := &a.extends[n]
 		b = x.reply.append(append(b, x.requests))
 		b = x.agreed.append(b)
-		if e.m.broken.raisesByOld {
-			b = append(b, x.agreed.asked)
+		if x.agreed.stage == answered {
+			b = append(b, x.agreed.asked, x.agreedIn)
 		}
 		b = append(b, x.raises[1:e.m.rounds+1]...)
 		if e.m.late && e.m.alive(s, i) {

@@ -128,7 +128,7 @@ func (m *model) adopt(s *state, i int, expired bool, t *trace) (violation string
 	if action.Round != adopterFrom || action.Floor != a.extendFloor(adopterFrom) {
 		panic(fmt.Sprintf("an adoption begins with %+v", action))
 	}
-	a.tainted, a.stale, a.void = m.tooLate(s, i) || a.lapsed == allNodes, false, false
+	a.tainted, a.stale = m.tooLate(s, i) || a.lapsed == allNodes, false
 	t.say("another process begins to adopt %s's lock%s", name(i), map[bool]string{true: ", which is gone"}[a.tainted])
 	a.lapsed = 0
 	m.carryOut(s, i, action)

@@ -188,11 +188,13 @@ func (m *model) hearRaise(s *state, i, n int, t *trace) {
 		seen.Register = 0
 	case m.broken.raisesByLost && reply.Status == core.Lost:
 		seen = core.Reply{Status: core.Granted}
-	case m.broken.raisesByOld:
+	case m.broken.raisesByOther:
 		asked = floor
+		a.core.RaiseAnew()
+	case m.broken.raisesByOld:
+		a.core.RaiseAnew()
 	}
-	round, _ := a.core.Extension()
-	a.core.OnExtend(n, round, asked, seen, now)
+	m.carryOut(s, i, a.core.OnExtend(n, uint32(a.extends[n].agreedIn), asked, seen, now))
 	if m.broken.raisesByFew && seen.Status == core.Granted && seen.Register <= mark {
 		a.core.SetMark(max(mark, floor))
 	}

@@ -95,8 +95,11 @@ func (m *model) counting(a *attempt, n int, alive bool) (rounds uint8) {
 }
 
 // forgetLates drops late replies that change nothing.
-func (m *model) forgetLates(a *attempt, n int, alive bool) {
-	mark, _ := a.core.Mark()
+func (m *model) forgetLates(a *attempt, n int, alive, raising bool) {
+	mark, floor := a.core.Mark()
+	if raising {
+		mark = max(mark, floor)
+	}
 	for round := range a.extends[n].lates {
 		late := &a.extends[n].lates[round]
 		r := late.reply()

@@ -49,6 +49,7 @@ type model struct {
 	strays    bool            // a node that is out may make leases: see stray
 	repeats   bool            // a network may have a node carry out an acquire or a confirm once more
 	reserves  bool            // a free name may be reserved for a waiter, see kept
+	givesUp   bool            // a raise may be given up, as time does
 	inTurn    bool            // an attempt begins only after those before have held
 	shares    bool            // an attempt may want to share the name
 	downgrade bool            // one that has it alone may let others share it, when it extends
@@ -100,8 +101,7 @@ type attempt struct {
 	after   uint8 // the attempts that had finished when this one began
 	old     bool  // began before a node lost its memory, and is still acquiring
 	overdue bool  // its validity is over, and it has not heard that
-	stale   bool  // the current extension did
-	void    bool  // ... and its validity is over: no raise can succeed any more
+	stale   bool  // the raise that is under way did
 	tainted bool  // the current extension began when it was too late: it must not be carried
 	taints  uint8 // the extensions that did, a bit for each
 	ordered bool  // held before the operator looked at the registers
@@ -136,7 +136,8 @@ type extends struct {
 	requests uint8 // a bit for each round
 	reply    message
 	raises   [maxRounds + 1]uint8   // the floor of the request that raises the mark, for each round
-	agreed   message                // the reply to that of the latest round
+	agreed   message                // the reply to one of these
+	agreedIn uint8                  // its round
 	lates    [maxRounds + 1]message // replies of the rounds before
 }
 
@@ -161,6 +162,7 @@ const (
 	hearConfirm
 	hearExtend
 	hearRaise
+	giveUpRaise
 	hearLate
 	goOn
 	timeoutConfirm
@@ -274,6 +276,9 @@ func (m *model) moves(s *state, moves []move) []move {
 			for _, w := range m.wants {
 				moves = append(moves, at(startExtend, i, 0, int(w)))
 			}
+		}
+		if _, raising := a.core.Raising(); m.givesUp && raising && m.alive(s, i) {
+			moves = append(moves, at(giveUpRaise, i, 0, 0))
 		}
 		if m.silences && a.core.MayHurry() {
 			moves = append(moves, at(hurry, i, 0, 0))
@@ -533,7 +538,9 @@ func (m *model) alive(s *state, i int) bool {
 		return false
 	}
 	if a.core.Phase() == core.Holding && int(round) == m.roundsOf(i) {
-		return a.tainted && state != core.Carried || m.late && a.mayTaint()
+		from, raising := a.core.Raising()
+		return a.tainted && state != core.Carried || m.late && a.mayTaint() ||
+			m.wants != nil && raising && int(from) < m.rounds // past the token of another one
 	}
 	for j := range m.attempts {
 		b := &s.attempts[j]

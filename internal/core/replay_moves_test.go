@@ -35,7 +35,7 @@ type player struct {
 
 func newPlayer(r *replay, run *proved.Run, broken broken) *player {
 	m := r.model
-	m.broken, m.rounds, m.attempts = broken, maxRounds, 0
+	m.broken, m.rounds, m.attempts, m.givesUp = broken, maxRounds, 0, true
 	m.bumpBy, m.wants = []uint8{1, 2, 3}, []uint8{1, 2, 3}
 	for n := range uint8(9) {
 		m.proposals = append(m.proposals, n+1)
