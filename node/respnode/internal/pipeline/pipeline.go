@@ -204,10 +204,11 @@ func (p *Pipelines) begin(i int, b *batch) bool {
 	return true
 }
 
-// wakeOthers wakes the goroutines of pipelines whose requests can be sent.
+// wakeOthers wakes the goroutines of pipelines whose requests can be sent. When the node is closed,
+// it wakes those that have none left, too: a batch of others may have taken them after Close.
 func (p *Pipelines) wakeOthers(i int) {
 	for k := range p.all {
-		if l := &p.all[k]; k != i && l.head < len(l.waiting) && free(p.joined(k)) {
+		if l := &p.all[k]; k != i && (p.closed || l.head < len(l.waiting)) && free(p.joined(k)) {
 			l.more.Signal()
 		}
 	}

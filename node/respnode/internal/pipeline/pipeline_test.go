@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/fenlock/fenlock/node"
@@ -240,3 +241,40 @@ type unwanted chan error
 
 func (o unwanted) Wanted() bool                  { return false }
 func (o unwanted) Done(_ node.Answer, err error) { o <- err }
+
+// blocked is a call whose batch is under way until the channel is closed.
+type blocked chan struct{}
+
+func (b blocked) Wanted() bool              { <-b; return false }
+func (blocked) Done(_ node.Answer, _ error) {}
+
+// A pipeline that is closed while a batch is under way may have its requests sent by the goroutine
+// of another one. Then its own still ends: Close of the node waits for all.
+func TestPipelinesEndAfterABatch(t *testing.T) {
+	keys, err := command.NewKeys("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for first := range pipelineCount {
+		synctest.Test(t, func(t *testing.T) { // a goroutine that never ends is a deadlock
+			link := new(openLink)
+			p := New(Sender{Link: link, Keys: keys, Voting: admission.New(nil, link, keys, command.Errors{}, 0)})
+			p.way.shortest = nearby
+			under := make(blocked)
+			p.Start(node.Request{Op: node.Release, Name: of(first).request.Name, Holder: "h"}, time.Minute, under)
+			synctest.Wait()
+			outcomes := make(unwanted, pipelineCount)
+			for i := range pipelineCount {
+				p.Start(node.Request{Op: node.Release, Name: of(i).request.Name, Holder: "h"}, time.Minute, outcomes)
+			}
+			synctest.Wait()
+			p.Close()
+			synctest.Wait()
+			close(under)
+			link.wait.Wait()
+			if len(outcomes) != pipelineCount {
+				t.Errorf("%d of %d requests have an outcome", len(outcomes), pipelineCount)
+			}
+		})
+	}
+}
