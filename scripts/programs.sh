@@ -25,6 +25,10 @@ report() {
 		if [ "$status" != 0 ]; then
 			# What failed, before what was said: that may be long.
 			grep -E '^\s*--- FAIL|^FAIL\s|^panic' "$log"
+			# Where the time was up, what was running, and what the goroutines of tests wait for.
+			sed -n '/^panic: test timed out after/,/^$/p' "$log"
+			grep -q '^panic: test timed out after' "$log" &&
+				awk -v RS= -v ORS='\n\n' '/^goroutine / && /_test\.go:/ && !/testing\.\(\*T\)\.Parallel/' "$log" | head -n 300
 			# Everything that a failed test said; the passing ones' output would bury it.
 			grep -vE '^\s*(=== (RUN|PAUSE|CONT|NAME)|--- PASS)' "$log" | tail -n 300
 		else

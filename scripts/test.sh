@@ -12,7 +12,11 @@ while [[ "${1:-}" == -* ]]; do
 	flags+=" $1"
 	shift
 done
-export flags
+# A hang has to end early enough for the others, and for another run of it: CI (AGAIN) has half an hour for all. The longest
+# package takes ten minutes there.
+limit=40m
+[ -n "${AGAIN:-}" ] && limit=12m
+export flags limit
 
 # tested runs the tests of one module, and prints what came of it when they have ended.
 tested() {
@@ -21,24 +25,33 @@ tested() {
 	local log="$folder/of-${module//\//-}"
 	TIMEFORMAT='%U %S'
 	# shellcheck disable=SC2086 # flags are words
-	{ time (cd "$module" && nice -n $niceness go test -count=1 -p 1 -parallel 4 -timeout 40m -v $flags ./... >"$log" 2>&1); } 2>"$log.cpu" || status=1
+	{ time (cd "$module" && nice -n $niceness go test -count=1 -p 1 -parallel 4 -timeout $limit -v $flags ./... >"$log" 2>&1); } 2>"$log.cpu" || status=1
 	report "$module, $((SECONDS - began)) s, $(awk '{printf "%d", $1 + $2}' "$log.cpu") s of a core" "$log" $status && return
 	[ -n "${AGAIN:-}" ] && (cd "$module" && again "$log")
 }
 
 # again runs the failed tests of a module once more, alone: CI sets AGAIN. A slow moment of the machine must not stop a change that
-# has nothing to do with it. The test is named, and has to be mended. What panicked, raced, was skipped, or failed without the
-# name of a test is not run again.
+# has nothing to do with it. The test is named, and has to be mended. Where the time was up, all tests of the package are run that
+# have not passed: what hung, and what was to come. What panicked, raced, was skipped, or failed without the name of a test is not
+# run again.
 again() {
-	local log=$1 failed package names
-	grep -qE '^panic|DATA RACE|^\s*--- SKIP' "$log" && return 1
-	failed=$(awk '/^--- FAIL: / {names = names "|" $3} /^ok / {names = ""} /^FAIL\t/ {print $2, substr(names, 2); names = ""}' "$log")
+	local log=$1 failed package how what names
+	grep -E '^panic|DATA RACE|^\s*--- SKIP' "$log" | grep -qv '^panic: test timed out after' && return 1
+	failed=$(awk '
+		/^--- FAIL: / {names = names "|" $3}
+		/^--- PASS: / {passed = passed "|" $3}
+		/^panic: test timed out after/ {late = listed = 1}
+		/^$/ {listed = 0}
+		listed && /^\t\t/ {sub("/.*", "", $1); if (index(names "|", "|" $1 "|") == 0) names = names "|" $1}
+		/^FAIL\t/ {print $2, late ? "-skip" : "-run", names, late ? passed : names}
+		/^(ok |FAIL\t)/ {names = passed = late = ""}' "$log")
 	[ -n "$failed" ] || return 1
-	while read -r package names; do
-		[ -n "$names" ] || return 1
-		go test -count=1 -parallel 4 -timeout 40m -v -run "^($names)\$" "$package" </dev/null >"$log.again" 2>&1 || { report "$package again" "$log.again" 1; return 1; }
+	while read -r package how what names; do
+		[ -n "$what" ] || return 1
+		go test -count=1 -parallel 4 -timeout "$limit" -v "$how" "^(${names#|})\$" "$package" </dev/null >"$log.again" 2>&1 ||
+			{ report "$package again" "$log.again" 1; return 1; }
 		grep -qE '^\s*--- SKIP' "$log.again" && return 1
-		echo "FLAKY: $names of $package failed, and passed when it ran alone: mend it"
+		echo "FLAKY: ${what#|} of $package failed, and passed when it ran alone: mend it"
 	done <<<"$failed"
 }
 export -f tested again
