@@ -47,14 +47,20 @@ func TestMigrationFromFlock(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write("report.sh", "#!/bin/sh\nmkdir in || echo two >>wrong\nsleep 0.01\nrmdir in || echo two >>wrong\n", 0o700)
+	write("report.sh", `#!/bin/sh
+mkdir in || echo "line $line beside $(cat in/*)" >>wrong
+echo $line >in/$$
+sleep 0.01
+rm -r in || echo two >>wrong
+`, 0o700)
 	write("on", "", 0o600)
 	for step, line := range flockLines(t) {
 		line = strings.ReplaceAll(line, "/run/lock/report", filepath.Join(folder, "report"))
-		write(fmt.Sprint("step", step), line+` && echo `+fmt.Sprint(step)+` >>served`, 0o600)
+		write(fmt.Sprint("step", step), fmt.Sprintf(`export line=%d; %s && echo "$line by $shell." >>served`, step, line),
+			0o600)
 	}
 	set := func(shell, step int) {
-		write(fmt.Sprint("shell", shell), fmt.Sprint(". ./step", step), 0o600)
+		write(fmt.Sprint("shell", shell), fmt.Sprintf("shell=%d; . ./step%d", shell, step), 0o600)
 	}
 	path := "PATH=" + filepath.Dir(testserver.Fenlock(t)) + ":" + os.Getenv("PATH")
 	var all sync.WaitGroup
@@ -69,31 +75,35 @@ func TestMigrationFromFlock(t *testing.T) {
 			}
 		})
 	}
-	served := func(steps ...int) {
+	// The job is run again by a line, or by a line of a shell.
+	served := func(by ...string) {
 		t.Helper()
-		count := func(step int) int {
+		count := func(by string) int {
 			text, _ := os.ReadFile(filepath.Join(folder, "served"))
-			return strings.Count(string(text), fmt.Sprint(step))
+			return strings.Count(string(text), by)
 		}
-		before := [3]int{count(0), count(1), count(2)}
+		before := map[string]int{}
+		for _, b := range by {
+			before[b] = count(b)
+		}
 		eventually(t, func() error {
-			for _, s := range steps {
-				if count(s) < before[s]+1 {
-					return fmt.Errorf("the job does not run with line %d", s)
+			for _, b := range by {
+				if count(b) == before[b] {
+					return fmt.Errorf("the job does not run with line %s", b)
 				}
 			}
 			return nil
 		})
 	}
-	served(0)
+	served("0 by")
 	for _, step := range [][2]int{{0, 1}, {1, 2}, {2, 1}, {1, 0}} {
 		for i := range shells {
 			set(i, step[1])
+			served(fmt.Sprintf("%d by %d.", step[1], i)) // it runs no job by its old line any more
 			if i < shells-1 {
-				served(step[0], step[1])
+				served(fmt.Sprint(step[0], " by"), fmt.Sprint(step[1], " by"))
 			}
 		}
-		served(step[1])
 	}
 	if err := os.Remove(filepath.Join(folder, "on")); err != nil {
 		t.Error(err)
