@@ -28,6 +28,7 @@ type Form struct {
 	Socket  string   // the scheme of a path in the file system, without a host. "": none
 	Port    string   // where a host has none; "": none is put there
 	Several bool     // hosts, separated by commas
+	Open    bool     // there may be no host, and a host may be a folder of sockets, written with %2F
 }
 
 // URL is what a node's URL says. Files are read anew whenever they are needed, so that a
@@ -78,6 +79,8 @@ func (f Form) Parse(raw string) (*URL, error) {
 			return nil, Invalidf("the node's URL must have the form %s:///path/to/socket", scheme)
 		}
 		u.shown = scheme + "://" + u.Path
+	} else if f.Open && hosts == "" {
+		u.shown = scheme + "://" + u.Path
 	} else if err := u.address(f, hosts); err != nil {
 		return nil, err
 	}
@@ -99,7 +102,15 @@ func (u *URL) address(f Form, hosts string) error {
 		return Invalidf("the node's URL has a comma in its host: each node has a URL of its own")
 	}
 	for host := range strings.SplitSeq(hosts, ",") {
-		h, err := url.Parse("host://" + host)
+		folder := f.Open && strings.HasPrefix(strings.ToLower(host), "%2f")
+		at := host
+		if folder { // package url takes no such host
+			name, port, _ := strings.Cut(host, ":")
+			if at, host = "folder", name; port != "" {
+				at += ":" + port
+			}
+		}
+		h, err := url.Parse("host://" + at)
 		switch {
 		case err != nil:
 			return Invalidf("the node's URL has a host that cannot be parsed: the form is %s", f.Example)
@@ -112,7 +123,14 @@ func (u *URL) address(f Form, hosts string) error {
 		if n, err := strconv.Atoi(cmp.Or(port, "1")); err != nil || n < 1 || n > 65535 {
 			return Invalidf("the node's URL has a port that does not exist: 1 to 65535 do")
 		}
-		if host = h.Host; port != "" {
+		if folder {
+			if host, err = url.PathUnescape(host); err != nil {
+				return Invalidf("the node's URL has a folder that cannot be parsed: the form is %s", f.Example)
+			}
+			if port != "" {
+				host += ":" + port
+			}
+		} else if host = h.Host; port != "" {
 			host = net.JoinHostPort(h.Hostname(), port)
 		}
 		if slices.ContainsFunc(u.Hosts, func(other string) bool { return strings.EqualFold(other, host) }) {
@@ -206,11 +224,14 @@ func hostname(host string) string {
 
 // Local reports whether all hosts are this machine.
 func (u *URL) Local() bool {
-	return !slices.ContainsFunc(u.Hosts, func(host string) bool {
-		name := hostname(host)
-		ip := net.ParseIP(name)
-		return name != "localhost" && (ip == nil || !ip.IsLoopback())
-	})
+	return !slices.ContainsFunc(u.Hosts, func(host string) bool { return !IsLocal(hostname(host)) })
+}
+
+// IsLocal reports whether a host, without a port, is this machine: a loopback address, localhost or
+// a folder of sockets.
+func IsLocal(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || strings.HasPrefix(host, "/") || ip != nil && ip.IsLoopback()
 }
 
 // Verifies reports whether there is one of the parameters that TLSConfig reads.

@@ -20,6 +20,8 @@ var (
 		Port: "3306"}
 	bare = Form{Engine: "pgnode", Example: "postgres://user:password@host", Schemes: []string{"postgres"},
 		Several: true}
+	open = Form{Engine: "pgnode", Example: "postgres://user:password@host", Schemes: []string{"postgres"}, Several: true,
+		Open: true}
 	socket = Form{Engine: "valkeynode", Example: "valkey://host", Schemes: []string{"valkey"},
 		Secure: []string{"valkeys"}, Socket: "unix", Port: "6379"}
 )
@@ -37,6 +39,9 @@ func TestParse(t *testing.T) {
 		{several, "etcd://u:p@q@h", "h:2379", "", "u", "p@q", ""},
 		{single, "mariadb://u@h:1/d%20e?tls=off", "h:1", "/d e", "u", "", ""},
 		{bare, "postgres://u@a,b:5/d", "a b:5", "/d", "u", "", ""},
+		{open, "postgres://u:p@/d", "", "/d", "u", "p", ""},
+		{open, "postgres://?name=n", "", "", "", "", "n"},
+		{open, "postgres://u@%2Frun%2Fpg,%2frun%2Fa%20b:7,h/d", "/run/pg /run/a b:7 h", "/d", "u", "", ""},
 		{socket, "unix://u:p@/run/x?db=1", "", "/run/x", "u", "p", ""},
 	} {
 		u, err := c.form.Parse(c.raw)
@@ -63,6 +68,10 @@ func TestParseRefuses(t *testing.T) {
 		{several, "etcd://u:secret%zz@h", "cannot be parsed"},
 		{several, "etcd://", "no host"}, {several, "etcd://h,", "no host"}, {several, "etcd://:1", "no host"},
 		{several, "etcd://fe80::1", "without brackets"}, {bare, "postgres://::1:7/d", "without brackets"},
+		{bare, "postgres://u:secret@%2Frun/d", "cannot be parsed"}, {bare, "postgres:///d", "no host"},
+		{open, "postgres://u:secret@%2Frun:secret/d", "cannot be parsed"}, {open, "postgres://u:secret@%2Frun%z/d", "folder"},
+		{open, "postgres://u:secret@%2Frun:0/d", "port"}, {open, "postgres://u:sec/ret@/d", "cannot be parsed"},
+		{open, "postgres://%2Frun,%2frun/d", "twice"}, {open, "postgres://h,/d", "no host"},
 		{several, "etcd://h,H", "H:2379 twice"}, {several, "etcd://u:secret@h,h:2379", "h:2379 twice"},
 		{several, "etcd://h:secret", "cannot be parsed"}, {several, "etcd://h:0", "port"},
 		{several, "etcd://h:65536", "port"},
@@ -118,10 +127,11 @@ func TestFilesAreReadAnew(t *testing.T) {
 func TestLocal(t *testing.T) {
 	for raw, want := range map[string]bool{
 		"postgres://localhost/d": true, "postgres://localhost:5432,127.0.0.1:1/d": true, "postgres://[::1]:5/d": true,
-		"postgres://[::1]/d":        true,
+		"postgres://[::1]/d":                 true,
+		"postgres://%2Frun,%2Fvar%2Frun:5/d": true, "postgres:///d": true, "postgres://%2Frun,db/d": false,
 		"postgres://localhost,db/d": false, "postgres://db:5432/d": false,
 	} {
-		u, err := bare.Parse(raw)
+		u, err := open.Parse(raw)
 		if err != nil || u.Local() != want {
 			t.Errorf("%s: %+v, %v", raw, u, err)
 		}
@@ -169,19 +179,19 @@ func TestParametersInDocuments(t *testing.T) {
 // FuzzParse reads whatever URL a person could write, with a password that was not escaped.
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{"etcd://h1,h2/p", "etcds://u:p@h?name=n", "etcd://u:p@h#f", "unix:///x",
-		"etcd://[fe80::1%25eth0]:1"} {
+		"etcd://[fe80::1%25eth0]:1", "postgres://u:p@%2Frun:1,h/d", "postgres://"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, raw string) {
 		if strings.Contains(raw, "file") || strings.Contains(raw, "ca") || strings.Contains(raw, "cert") {
 			return // no input may say which file is read
 		}
-		for _, form := range []Form{several, single, bare, socket} {
+		for _, form := range []Form{several, single, bare, open, socket} {
 			u, err := form.Parse(raw)
 			switch {
 			case err != nil && !errors.Is(err, node.ErrInvalid):
 				t.Errorf("%q: %v", raw, err)
-			case err == nil && u.Scheme != form.Socket && (len(u.Hosts) == 0 || u.Hostname() == ""):
+			case err == nil && u.Scheme != form.Socket && !form.Open && (len(u.Hosts) == 0 || u.Hostname() == ""):
 				t.Errorf("%q: %+v", raw, u)
 			}
 		}

@@ -34,7 +34,8 @@ func commandEnvironment(passNodes bool) []string {
 // is understood, and has none.
 func mayHavePassword(list string) bool {
 	for _, raw := range splitURLs(list) {
-		u, err := url.Parse(strings.TrimSpace(raw))
+		// A host that is a folder has %2F, which package url refuses.
+		u, err := url.Parse(strings.NewReplacer("%2F", "-", "%2f", "-").Replace(strings.TrimSpace(raw)))
 		if err != nil || u.Scheme == "" {
 			return true
 		}

@@ -15,6 +15,8 @@ func TestMayHavePassword(t *testing.T) {
 		"valkey://a:1,valkeys://b:1?ca=/etc/ca.pem, unix:///run/x": false,
 		"valkey://user@a?passwordfile=/etc/pw":                     false,
 		"file:///var/a":                                            false,
+		"postgres://u@%2Frun%2Fpg:5433/d,postgres:///d?host=/run":  false,
+		"postgres://u:secret@%2Frun%2fpg/d":                        true,
 		"valkey://u:secret@a":                                      true,
 		"valkey://a,valkey://:secret@b":                            true,
 		"valkey://u:@a":                                            true,
