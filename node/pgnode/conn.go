@@ -25,7 +25,7 @@ import (
 // would begin with a new connection, and be given up as well, for ever.
 
 const (
-	connectTimeout = 10 * time.Second // for how long a connection is still made after the request was given up
+	connectTimeout = 10 * time.Second // for how long a connection is still made, unless the URL says longer
 	finishTimeout  = 2 * time.Second  // for how long a statement goes on after that
 )
 
@@ -108,7 +108,7 @@ func (s *statement) apart(ctx context.Context) error {
 }
 
 func (s *statement) once(ctx context.Context) error {
-	limit := connectTimeout
+	limit := s.n.connecting
 	if s.n.db.Stats().Idle > 0 { // the pool asks one whether it is alive
 		limit = finishTimeout
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/engine"
@@ -23,6 +24,8 @@ type database struct {
 
 	password func() (string, error) // of the URL's file, nil: none
 
+	connecting time.Duration // for how long a connection is still made after the request was given up
+
 	slots    chan struct{} // one for each connection that is asked for
 	poolSays sync.Once     // whether it prepares statements
 	prepares atomic.Bool
@@ -36,7 +39,8 @@ const callersMost = 256
 
 func newDatabase(db *sql.DB, schema string) *database {
 	return &database{db: db, schema: schema, sql: statementsIn(schema), closing: engine.NewLifetime(),
-		slots: make(chan struct{}, cmp.Or(db.Stats().MaxOpenConnections, callersMost))}
+		connecting: connectTimeout,
+		slots:      make(chan struct{}, cmp.Or(db.Stats().MaxOpenConnections, callersMost))}
 }
 
 // errorf names the node in an error, and says what can be done about it. It marks errors that

@@ -25,6 +25,8 @@ const (
 	undefinedStatement    = "26000" // a prepared one
 	duplicateStatement    = "42P05"
 	notSupported          = "0A000"
+	undefinedObject       = "42704"
+	invalidValue          = "22023"
 	readOnly              = "25006"
 	tooManyConnections    = "53300"
 	diskFull              = "53100"
@@ -95,8 +97,10 @@ func advice(schema string, err error) (text string, lasting bool) {
 		return "create the database, or name another one in the URL", true
 	case badPassword, badAuthorization:
 		return "the server refuses this user: check user, password and pg_hba.conf", true
+	case undefinedObject, invalidValue:
+		return "check options in the URL, or PGOPTIONS", true
 	case readOnly, notSupported:
-		return "this is a replica, or a database that is read only: name the primary; among several hosts target_session_attrs=read-write finds it", true
+		return "this is a replica, or a database that is read only: name the primary, or all hosts of the cluster", true
 	case isolationOfOurs:
 		return "set default_transaction_isolation to read committed for this user or database", true
 	case tooManyConnections:

@@ -380,6 +380,8 @@ func TestURL(t *testing.T) {
 		{"postgres://u:p@db.example/app", "db.example/app"},
 		{"postgresql://u@127.0.0.1:5433/app?sslmode=disable&schema=locks", "127.0.0.1:5433/app/locks"},
 		{"postgres://u@a:1,b:2/app?target_session_attrs=read-write", "a:1,b:2/app"},
+		{"postgres://u@%2Frun%2Fpg,%2Fvar:5433/app", "/run/pg,/var:5433/app"},
+		{"postgres://u@h", "h/u"},
 		{"postgres://u@[::1]:5432/app?name=one", "[::1]:5432/app"},
 	} {
 		n, err := Open(good.url)
@@ -394,7 +396,7 @@ func TestURL(t *testing.T) {
 	}
 	const secret = "pa55word"
 	for _, bad := range []string{
-		"", "mysql://u:" + secret + "@h/d", "postgres:///d", "postgres:opaque",
+		"", "mysql://u:" + secret + "@h/d", "postgres:opaque",
 		"postgres://u:" + secret + "@h/d?sslmod=disable",
 		"postgres://u:" + secret + "@h/d?sslmode=off", "postgres://u:" + secret + "@h/d?schema=a-b",
 		"postgres://u:" + secret + "@h/d?schema=",
@@ -402,7 +404,7 @@ func TestURL(t *testing.T) {
 		"postgres://u:" + secret + "@h/d#x",
 		"postgres://u:" + secret + "@h/d?passwordfile=/etc/x", "postgres://u@h/d?passwordfile=x",
 		"postgres://u:" + secret + "@h/d?sslrootcert=/does/not/exist",
-		"postgres://u:" + secret + "%zz@h/d", "postgres://u:" + secret + "@h/d?options=-c%20fsync%3Doff",
+		"postgres://u:" + secret + "%zz@h/d", "postgres://u:" + secret + "@h/d?option=-c%20fsync%3Doff",
 		"postgres://u:" + secret + "@h/d?password=" + secret,
 	} {
 		n, err := Open(bad)

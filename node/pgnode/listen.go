@@ -135,7 +135,7 @@ func (l *listener) push() error {
 // connect returns a connection for nothing else, which is new or of the caller's pool.
 func (l *listener) connect() (conn *pgx.Conn, done func(), err error) {
 	n := l.node
-	ctx, cancel := context.WithTimeout(n.closing, listenTimeout)
+	ctx, cancel := context.WithTimeout(n.closing, n.connecting)
 	defer cancel()
 	if n.own != nil {
 		config := n.own.Copy()

@@ -56,23 +56,26 @@ const idleTime = time.Minute
 // Open returns the node at a URL:
 //
 //	postgres://[user[:password]@]host[:5432]/database    also postgresql://
+//	postgres://[user[:password]@]/database?host=/run/postgresql    a folder of Unix sockets
 //
-// with the parameters
+// with the parameters of docs/engines.md: sslmode, sslrootcert, sslcert, sslkey, service,
+// connect_timeout, application_name and options are as in libpq. Beside these:
 //
 //   - sslmode: "verify-full" unless the host is this machine (a loopback address, localhost, a
 //     socket's folder), where it is "prefer". "verify-ca", "require", "prefer" and
 //     "disable" mean what they mean to libpq: only the first two prove who the server is.
-//   - sslrootcert, sslcert, sslkey: files, as in libpq.
 //   - passwordfile: a file that has the password in its only line and that no other user may read.
 //     It is read anew for each connection.
-//   - target_session_attrs: "read-write" to find the primary among several hosts,
-//     host1:5432,host2:5432, which have to be one cluster.
+//   - host, port: in place of a host in the URL.
+//   - target_session_attrs: which of several hosts, host1:5432,host2:5432, is meant. They have to
+//     be one cluster. It is "read-write" for them, and may be "primary".
 //   - schema: where the tables are, DefaultSchema if absent.
 //   - name: what the node is called in its group, where clients reach it by different
 //     addresses.
 //
-// What the URL leaves open is taken from the environment (PGUSER, PGPASSWORD, PGPASSFILE,
-// ~/.pgpass) as by libpq. Other parameters are refused.
+// What the URL leaves open is taken from the service and the environment (PGUSER, PGPASSWORD,
+// ~/.pgpass, PGSERVICE, PGSSLMODE) as by libpq, with two exceptions. PGHOST and PGPORT are for a
+// URL without a host. PGTARGETSESSIONATTRS is not read. Other parameters are refused.
 //
 // Open sends nothing: a server that is down is no reason to fail. The error
 // is about the URL, matches node.ErrInvalid, and contains no password. The tables
@@ -99,6 +102,7 @@ func Open(rawURL string) (*Node, error) {
 		return nil, err
 	}
 	n.own, n.name, n.member, n.password = t.config, t.name, inOneWord(t.member), t.password
+	n.connecting = max(connectTimeout, t.config.ConnectTimeout*time.Duration(len(hostsOf(t.config))))
 	return n, nil
 }
 
