@@ -18,7 +18,8 @@
 // and name of the database. So a mark in a dump or in a copy of the database is not believed.
 //
 // A primary that was cut off, and lives on beside its promoted replica, is not noticed: it has to
-// be stopped before (docs/postgres.md).
+// be stopped before (docs/postgres.md). A client with several hosts uses the newest primary that it
+// reaches (hosts.go).
 //
 // A register can go back where a logged row can: a replica that lagged behind by more than
 // ten minutes' proposals, an old backup. Tokens then are larger than before only as far

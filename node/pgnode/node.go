@@ -92,6 +92,11 @@ func Open(rawURL string) (*Node, error) {
 			return err
 		}))
 	}
+	var several *hosts
+	if t.several {
+		several = keepTo(t.config, t.password)
+		options = append(options, stdlib.OptionResetSession(several.reset))
+	}
 	db := stdlib.OpenDB(*t.config, options...)
 	db.SetMaxOpenConns(maxConnections)
 	db.SetMaxIdleConns(maxConnections)
@@ -100,6 +105,9 @@ func Open(rawURL string) (*Node, error) {
 	if err != nil {
 		db.Close()
 		return nil, err
+	}
+	if several != nil {
+		several.closing = n.closing
 	}
 	n.own, n.name, n.member, n.password = t.config, t.name, inOneWord(t.member), t.password
 	n.connecting = max(connectTimeout, t.config.ConnectTimeout*time.Duration(len(hostsOf(t.config))))

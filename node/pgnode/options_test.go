@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/internal/testserver"
 	"github.com/fenlock/fenlock/node"
@@ -267,6 +269,15 @@ func TestSessionOptions(t *testing.T) {
 	}
 }
 
+// portOf returns the port of the server that a new connection of a node's leads to.
+func portOf(t *testing.T, n *Node) (port string) {
+	t.Helper()
+	if err := n.db.QueryRowContext(t.Context(), `SELECT current_setting('port')`).Scan(&port); err != nil {
+		t.Fatal(err)
+	}
+	return port
+}
+
 // between returns a URL with several hosts.
 func between(rawURL string, hosts ...string) string {
 	before, after, _ := strings.Cut(rawURL, "@")
@@ -296,5 +307,80 @@ func TestHostsThatAreDown(t *testing.T) {
 	n := open(t, between(u, "a", "b")+"&connect_timeout=60")
 	if n.own.ConnectTimeout != time.Minute || n.connecting != 2*time.Minute {
 		t.Errorf("%v for each of two hosts, and %v for both", n.own.ConnectTimeout, n.connecting)
+	}
+}
+
+// Of several hosts the newest primary is used, in whatever order they are named, also by a client
+// that was connected before.
+func TestNewestPrimary(t *testing.T) {
+	t.Parallel()
+	old := testserver.StartPostgres(t)
+	u := newSchema(t, old)
+	promoted := old.Replica()
+	first, second := strings.Split(old.Addr(), ":")[1], strings.Split(promoted.Addr(), ":")[1]
+	urls := []string{between(u, old.Addr(), promoted.Addr()), between(u, promoted.Addr(), old.Addr())}
+	for _, u := range urls {
+		if port := portOf(t, open(t, u)); port != first {
+			t.Errorf("%s leads to %s, and the primary is %s", u, port, first)
+		}
+	}
+	config := configured(t, urls[0]+"&target_session_attrs=read-write")
+	delete(config.RuntimeParams, "schema")
+	before := keepTo(config, nil)
+	before.closing = open(t, u).closing
+	conn, err := pgx.ConnectConfig(t.Context(), config)
+	if err != nil || before.reset(t.Context(), conn) != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+
+	promoted.Promote() // and the old one goes on
+	for _, u := range urls {
+		if port := portOf(t, open(t, u)); port != second {
+			t.Errorf("%s leads to %s, and %s was promoted", u, port, second)
+		}
+	}
+	before.mu.Lock()
+	before.ended = before.ended.Add(-2 * lookEvery)
+	before.mu.Unlock()
+	after, err := pgx.ConnectConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer after.Close(t.Context())
+	if before.reset(t.Context(), conn) == nil || before.reset(t.Context(), after) != nil {
+		t.Error("a connection to the old primary is used on, or one to the new is not")
+	}
+	promoted.Kill()
+	if c, err := pgx.ConnectConfig(t.Context(), config); err == nil || !errors.Is(err, errOlderPrimary) {
+		t.Errorf("it goes back to the old primary: %v, %v", c, err)
+	}
+}
+
+// Hosts that are not one cluster are refused, and two primaries of one timeline.
+func TestHostsOfTwoClusters(t *testing.T) {
+	t.Parallel()
+	server, other := shared(), testserver.StartPostgres(t)
+	u := newSchema(t, server)
+	n := alone(t, between(u, server.Addr(), other.Addr()))
+	if _, err := n.Do(t.Context(), asAcquire(request("a", 0))); !errors.Is(err, node.ErrMisconfigured) ||
+		!strings.Contains(err.Error(), "not of one cluster") {
+		t.Errorf("%v", err)
+	}
+	config := configured(t, between(server.DSN(), server.Addr(), "127.0.0.1:1")+"&target_session_attrs=read-write")
+	twin := keepTo(config, nil)
+	twin.closing = n.closing
+	conn, err := pgx.ConnectConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+	twin.mu.Lock()
+	copied := *twin.seen[0]
+	copied.started, twin.seen = "another time", append(twin.seen, &copied)
+	twin.mu.Unlock()
+	if _, err := pgx.ConnectConfig(t.Context(), config); !errors.Is(err, node.ErrMisconfigured) ||
+		!strings.Contains(err.Error(), "is a primary as well") {
+		t.Errorf("%v", err)
 	}
 }

@@ -1,0 +1,213 @@
+package pgnode
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/engine"
+)
+
+// hosts keeps a client with several hosts to one primary of one cluster. pgx takes the first host
+// that accepts writes. That may be a primary that came back after its standby was promoted, and
+// clients would be spread over both. So with a new connection all hosts are asked. A primary is not
+// used if another one has a newer timeline, which each promotion begins. Of two primaries that have
+// one timeline, none is used. A host that is down, or cut off, says nothing: that is why the old
+// primary has to be stopped (docs/postgres.md).
+type hosts struct {
+	config   *pgx.ConnConfig // of a connection to any host, without validation
+	password func() (string, error)
+	closing  *engine.Lifetime
+
+	mu     sync.Mutex
+	system string
+	newest string        // timeline of a primary of the system
+	seen   []*place      // at the last look
+	looked chan struct{} // closed when the last look is over, nil if there was none
+	ended  time.Time
+}
+
+const (
+	lookPatience = 200 * time.Millisecond // for how long a connection waits for what the other hosts say
+	lookEvery    = 10 * time.Second
+)
+
+// place is what a server says of itself.
+type place struct {
+	host     string
+	system   string // identifier, "" if the user must not know
+	started  string
+	timeline string // eight digits, "" of a standby
+}
+
+var errOlderPrimary = errors.New("it is an older primary: another host was promoted since, so stop this one")
+
+// keepTo has the connections of a configuration validated.
+func keepTo(config *pgx.ConnConfig, password func() (string, error)) *hosts {
+	c := &hosts{config: config.Copy(), password: password}
+	c.config.ValidateConnect = nil
+	attributes := config.ValidateConnect
+	config.ValidateConnect = func(ctx context.Context, conn *pgconn.PgConn) error {
+		if err := attributes(ctx, conn); err != nil {
+			return err
+		}
+		return c.validate(ctx, conn)
+	}
+	return c
+}
+
+const timelineKey = "fenlock timeline"
+
+func (c *hosts) validate(ctx context.Context, conn *pgconn.PgConn) error {
+	here, err := ask(ctx, conn)
+	if err != nil || here == nil {
+		return err
+	}
+	c.look(ctx)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if here.system != c.system { // the first one, or an upgraded cluster, which begins with the first timeline
+		c.system, c.newest = here.system, ""
+	}
+	for _, other := range c.seen {
+		switch {
+		case other.system != here.system && other.system != "" && here.system != "":
+			return fmt.Errorf("%w: the hosts are not of one cluster: %s has another system identifier", node.ErrMisconfigured,
+				other.host)
+		case other.timeline != "" && other.timeline == here.timeline && other.started != here.started:
+			return fmt.Errorf("%w: %s is a primary as well, of the same timeline: stop one of them", node.ErrMisconfigured,
+				other.host)
+		}
+		c.newest = max(c.newest, other.timeline)
+	}
+	if here.timeline < c.newest {
+		return errOlderPrimary
+	}
+	c.newest = here.timeline
+	conn.CustomData()[timelineKey] = here.timeline
+	return nil
+}
+
+// reset refuses a connection of the pool that leads to an older primary.
+func (c *hosts) reset(_ context.Context, conn *pgx.Conn) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if timeline, _ := conn.PgConn().CustomData()[timelineKey].(string); timeline != "" && timeline < c.newest {
+		return driver.ErrBadConn
+	}
+	return nil
+}
+
+// look asks all hosts, unless that was done a moment ago, and waits a little for their answers.
+func (c *hosts) look(ctx context.Context) {
+	c.mu.Lock()
+	under := c.looked != nil && c.ended.IsZero()
+	if !under && (c.looked == nil || time.Since(c.ended) > lookEvery) {
+		looked := make(chan struct{})
+		if c.closing.Spawn(func() { defer close(looked); c.askAll() }) == nil {
+			c.looked, c.ended = looked, time.Time{}
+		}
+	}
+	looked := c.looked
+	c.mu.Unlock()
+	if looked == nil {
+		return
+	}
+	select {
+	case <-looked:
+	case <-ctx.Done():
+	case <-time.After(lookPatience):
+	}
+}
+
+func (c *hosts) askAll() {
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	var seen []*place
+	for _, config := range apart(c.config) {
+		all.Go(func() {
+			ctx, cancel := context.WithTimeout(c.closing, connectTimeout)
+			defer cancel()
+			if p := c.askOne(ctx, config); p != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				seen = append(seen, p)
+			}
+		})
+	}
+	all.Wait()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.seen, c.ended = seen, time.Now()
+	for _, p := range seen {
+		if p.system == c.system {
+			c.newest = max(c.newest, p.timeline)
+		}
+	}
+}
+
+// askOne returns nil if the host cannot be asked.
+func (c *hosts) askOne(ctx context.Context, config *pgx.ConnConfig) *place {
+	if c.password != nil {
+		password, err := c.password()
+		if err != nil {
+			return nil
+		}
+		config.Password = password
+	}
+	conn, err := pgconn.ConnectConfig(ctx, &config.Config)
+	if err != nil {
+		return nil
+	}
+	defer conn.Close(ctx)
+	p, err := ask(ctx, conn)
+	if err != nil || p == nil {
+		return nil
+	}
+	p.host = hostsOf(config)[0]
+	return p
+}
+
+// ask returns what a server says, nil if it does not.
+func ask(ctx context.Context, conn *pgconn.PgConn) (*place, error) {
+	results, err := conn.Exec(ctx, `SELECT pg_postmaster_start_time(),
+			CASE WHEN pg_is_in_recovery() THEN '' ELSE substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) END;
+		SELECT system_identifier FROM pg_control_system()`).ReadAll()
+	if reply(err) == nil && err != nil {
+		return nil, err
+	}
+	if len(results) == 0 || len(results[0].Rows) != 1 { // a server that does not know its timeline
+		return nil, nil
+	}
+	p := &place{started: string(results[0].Rows[0][0]), timeline: string(results[0].Rows[0][1])}
+	if len(results) > 1 && len(results[1].Rows) == 1 {
+		p.system = string(results[1].Rows[0][0])
+	}
+	return p, nil
+}
+
+// apart returns a configuration for each host.
+func apart(config *pgx.ConnConfig) (all []*pgx.ConnConfig) {
+	names := hostsOf(config)
+	all = make([]*pgx.ConnConfig, len(names))
+	ways := append([]*pgconn.FallbackConfig{{Host: config.Host, Port: config.Port, TLSConfig: config.TLSConfig}},
+		config.Fallbacks...)
+	for _, way := range ways { // with TLS and without
+		i := slices.Index(names, hostText(way.Host, way.Port))
+		if all[i] == nil {
+			all[i] = config.Copy()
+			all[i].Host, all[i].Port, all[i].TLSConfig, all[i].Fallbacks = way.Host, way.Port, way.TLSConfig, nil
+		} else {
+			all[i].Fallbacks = append(all[i].Fallbacks, way)
+		}
+	}
+	return all
+}
