@@ -374,6 +374,24 @@ func TestSweepKeepsUp(t *testing.T) {
 	want(t, node.Granted)(n.Do(t.Context(), as(node.Extend, held)))
 }
 
+// A client asks for a sweep once a minute. A moment less on the server's clock is not too soon, or
+// the client would sweep every other minute.
+func TestSweepIsDue(t *testing.T) {
+	t.Parallel()
+	n := open(t, newSchema(t, shared()))
+	for _, c := range []struct {
+		age string
+		due bool
+	}{{"1000000", true}, {"59000", true}, {"0", false}, {"-59000", true}} {
+		exec1(t, n, inSchema(`INSERT INTO fenlock.sweeps VALUES (true, fenlock.clock() / 1000 - $1::bigint)
+			ON CONFLICT (one) DO UPDATE SET at = excluded.at`, n.schema), c.age)
+		var due bool
+		if err := n.query(t.Context(), n.sql.sweep, []any{1}, &due); err != nil || due != c.due {
+			t.Errorf("%s ms after the last sweep: %v, %v", c.age, due, err)
+		}
+	}
+}
+
 func TestURL(t *testing.T) {
 	t.Parallel()
 	for _, good := range []struct{ url, name string }{

@@ -748,9 +748,9 @@ CREATE FUNCTION fenlock.leave(who bytea) RETURNS void LANGUAGE sql SET search_pa
 $$;
 
 -- sweep removes what has expired, in parts that are transactions of their own, and short, since
--- serve waits for a row that is being removed. The first part reports whether a minute has passed
--- since the last sweep, the others whether they removed as much as one transaction may: then the
--- caller repeats them.
+-- serve waits for a row that is being removed. The first part reports whether the last sweep is 50
+-- seconds old: each client asks once a minute, and must not come a moment too soon. The others
+-- report whether they removed as much as one transaction may: then the caller repeats them.
 CREATE FUNCTION fenlock.sweep(part integer) RETURNS boolean LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
 	now bigint := fenlock.clock() / 1000;
@@ -760,7 +760,7 @@ DECLARE
 BEGIN
 	IF part = 1 THEN
 		INSERT INTO fenlock.sweeps VALUES (true, 0) ON CONFLICT DO NOTHING;
-		PERFORM FROM fenlock.sweeps AS s WHERE abs(now - s.at) > 60000 FOR UPDATE SKIP LOCKED;
+		PERFORM FROM fenlock.sweeps AS s WHERE abs(now - s.at) > 50000 FOR UPDATE SKIP LOCKED;
 		IF NOT FOUND THEN
 			RETURN false;
 		END IF;
