@@ -13,10 +13,13 @@ import (
 
 const shortTTL = 1500 * time.Millisecond
 
-// short opens a node that is the whole group, of leases that are soon over.
+// short opens a node that is the whole group, of leases that are soon over. It sweeps nothing: a
+// database with a connection cannot be copied or renamed.
 func short(t testing.TB, rawURL string) *Node {
 	t.Helper()
-	return join(t, open(t, rawURL), shortTTL, true)
+	n := open(t, rawURL)
+	n.swept.Store(time.Now().UnixMilli())
+	return join(t, n, shortTTL, true)
 }
 
 // take acquires a name for the group's longest TTL, and returns the token.
