@@ -64,7 +64,7 @@ func keepTo(config *pgx.ConnConfig, password func() (string, error)) *hosts {
 	return c
 }
 
-const timelineKey = "fenlock timeline"
+const placeKey = "fenlock place"
 
 func (c *hosts) validate(ctx context.Context, conn *pgconn.PgConn) error {
 	here, err := ask(ctx, conn)
@@ -72,11 +72,32 @@ func (c *hosts) validate(ctx context.Context, conn *pgconn.PgConn) error {
 		return err
 	}
 	c.look(ctx)
+	conn.CustomData()[placeKey] = here
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if here.system != c.system { // the first one, or an upgraded cluster, which begins with the first timeline
 		c.system, c.newest = here.system, ""
 	}
+	if err := c.judge(here); err != nil {
+		return err
+	}
+	c.newest = max(c.newest, here.timeline)
+	return nil
+}
+
+// reset refuses a connection of the pool, if the hosts have said meanwhile why.
+func (c *hosts) reset(_ context.Context, conn *pgx.Conn) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if here, ok := conn.PgConn().CustomData()[placeKey].(*place); ok && c.judge(here) != nil {
+		return driver.ErrBadConn
+	}
+	return nil
+}
+
+// judge returns why a server is not used.
+func (c *hosts) judge(here *place) error {
+	newest := c.newest
 	for _, other := range c.seen {
 		switch {
 		case other.system != here.system && other.system != "" && here.system != "":
@@ -86,22 +107,10 @@ func (c *hosts) validate(ctx context.Context, conn *pgconn.PgConn) error {
 			return fmt.Errorf("%w: %s is a primary as well, of the same timeline: stop one of them", node.ErrMisconfigured,
 				other.host)
 		}
-		c.newest = max(c.newest, other.timeline)
+		newest = max(newest, other.timeline)
 	}
-	if here.timeline < c.newest {
+	if here.timeline < newest {
 		return errOlderPrimary
-	}
-	c.newest = here.timeline
-	conn.CustomData()[timelineKey] = here.timeline
-	return nil
-}
-
-// reset refuses a connection of the pool that leads to an older primary.
-func (c *hosts) reset(_ context.Context, conn *pgx.Conn) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if timeline, _ := conn.PgConn().CustomData()[timelineKey].(string); timeline != "" && timeline < c.newest {
-		return driver.ErrBadConn
 	}
 	return nil
 }
