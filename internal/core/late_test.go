@@ -417,3 +417,27 @@ func TestNodeThatIsBehindRaises(t *testing.T) {
 		t.Errorf("phase %v, mark %d, node 0 was asked to raise %d times", a.Phase(), mark, len(asked))
 	}
 }
+
+// An answer is counted after a round has begun, by a clock that was read before. The raise that it
+// begins is of that round, and so is each answer to it. No other raise to the same number may be.
+func TestRaisesOfOneRound(t *testing.T) {
+	a := holding(t, 3)
+	const read = start + testTTL/4
+	first := a.StartExtend(read).Round
+	a.OnExtend(2, first, 0, granted(9), read)
+	a.OnExtend(1, first, 0, granted(7), read)
+	const began = read + testTTL/2
+	second := a.StartExtend(began).Round
+	a.OnExtend(2, second, 0, granted(9), began)
+	raise := core.Action{Op: core.Extend, To: set(0), Token: 9, Round: second}
+	wantAction(t, a.OnExtend(0, first, 0, granted(7), read+1), raise)
+	for n := range 2 {
+		a.OnExtend(n, second, 0, granted(7), began)
+	}
+	end := core.Validity(began, testTTL)
+	wantUntil(t, &a, end)
+	for _, now := range []time.Duration{core.Validity(read+1, testTTL), end - 1, end} {
+		wantAction(t, a.OnExtend(2, second, 0, granted(9), now), core.Action{})
+	}
+	wantOver(t, &a, core.Expired)
+}

@@ -10,14 +10,16 @@ import (
 // a quorum of them, it is the mark. If there are several such origins, and the largest is heard of
 // last, they are raised to one after the other.
 //
-// A raise goes on through the rounds that begin meanwhile, for as long as a lease lasts. So a node
-// that is behind, and always answers an earlier round, still has its say.
+// A raise goes on through the rounds that begin meanwhile, for as long as a lease lasts. So answers
+// of a node that is behind, and always answers an earlier round, still count. It never ends before
+// the validity by the round in which it began, even if the clock was read before that round: a
+// second raise of one round to the same number could not tell its answers from the first one's.
 func (a *Attempt) raise(nodes Set, now time.Duration) Action {
 	if a.highest <= a.mark || a.raising(now) {
 		return Action{}
 	}
 	a.floor, a.raised, a.unagreed = a.highest, 0, 0
-	a.raiseFrom, a.raiseEnd = a.round, Validity(now, a.params.TTL)
+	a.raiseFrom, a.raiseEnd = a.round, Validity(max(now, a.roundStart), a.params.TTL)
 	if a.extended {
 		a.due = now + a.params.every()/4
 	}
