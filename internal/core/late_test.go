@@ -418,6 +418,33 @@ func TestNodeThatIsBehindRaises(t *testing.T) {
 	}
 }
 
+// Five nodes. Two of them gave their leases late, past the mark, and a late answer of node 0 has the
+// mark raised in a round that is not carried. Node 0 loses its lease then. The other four count.
+func TestRaiseMakesRefusalsCount(t *testing.T) {
+	a := holding(t, 5)
+	origins := []fence.Token{7, 9, 9, 7, 7}
+	extend := func(now time.Duration) (round uint32) {
+		round = a.StartExtend(now).Round
+		for n := 1; n < 5; n++ {
+			a.OnExtend(n, round, 0, granted(origins[n]), now)
+		}
+		return round
+	}
+	first, second := extend(start+1), extend(start+2)
+	raise := core.Action{Op: core.Extend, To: set(0, 3, 4), Token: 9, Round: second}
+	wantAction(t, a.OnExtend(0, first, 0, granted(7), start+2), raise)
+	for _, n := range []int{0, 3, 4} {
+		a.OnExtend(n, second, 9, granted(7), start+3)
+	}
+	wantAction(t, a.OnExtend(0, second, 0, lost, start+3), core.Action{})
+	due, _ := a.ExtendDue()
+	wantAction(t, a.Renew(due), core.Action{Op: core.Extend, To: set(0, 1, 2), Round: second})
+	a.OnExtend(1, second, 0, granted(9), due)
+	if _, s := a.Extension(); a.Phase() != core.Holding || s != core.Carried {
+		t.Errorf("phase %d, reason %d, state %d", a.Phase(), a.Reason(), s)
+	}
+}
+
 // An answer is counted after a round has begun, by a clock that was read before. The raise that it
 // begins is of that round, and so is each answer to it. No other raise to the same number may be.
 func TestRaisesOfOneRound(t *testing.T) {

@@ -62,6 +62,7 @@ func (a *Attempt) onRaised(node int, round uint32, asked fence.Token, r Reply, n
 		if a.extended {
 			return a.raise(a.votes.yes, now) // what was heard of meanwhile
 		}
+		a.votes.no = 0 // leases that were past the mark may count now: their nodes are asked again
 	case round == a.round && a.raising(now) && (a.raised|a.waiting&a.votes.yes).Len() < a.quorum():
 		a.due = min(a.due, now+a.every()/12) // too few are left to agree in time
 	}
