@@ -42,7 +42,7 @@ func (m *model) apply(s *state, mv move, t *trace) (violation string) {
 		t.say("%s goes on with its extension", name(i))
 	case hearRaise:
 		m.hearRaise(s, i, n, t)
-		violation = m.outrun(s)
+		violation = cmp.Or(m.outrun(s), a.carriedWrongly(i))
 	case giveUpRaise:
 		a.core.EndRaise()
 		t.say("%s gives up its raise", name(i))
@@ -468,7 +468,7 @@ func (m *model) forgetExtends(s *state, i, n int, raising, falls bool) {
 	if from, _ := a.core.Raising(); !alive || m.agreedOld(x, from, raising, floor) {
 		x.agreed, x.agreedIn = message{}, 0
 	}
-	m.forgetLates(a, n, alive, raising)
+	m.forgetLates(a, n, alive)
 	if m.downgrade && a.shared > 0 && a.shared <= maxRounds {
 		return // which round it is of makes a difference
 	}

@@ -94,16 +94,12 @@ func (m *model) counting(a *attempt, n int, alive bool) (rounds uint8) {
 	return rounds
 }
 
-// forgetLates drops late replies that change nothing.
-func (m *model) forgetLates(a *attempt, n int, alive, raising bool) {
-	mark, floor := a.core.Mark()
-	if raising {
-		mark = max(mark, floor)
-	}
+// forgetLates drops late replies that change nothing. One with an origin past the mark may count once
+// the mark is raised.
+func (m *model) forgetLates(a *attempt, n int, alive bool) {
 	for round := range a.extends[n].lates {
 		late := &a.extends[n].lates[round]
-		r := late.reply()
-		if m.counting(a, n, alive)&(1<<round) == 0 || r.Status != core.Granted || r.Register > mark && !m.broken.latesForAll {
+		if m.counting(a, n, alive)&(1<<round) == 0 || late.status != core.Granted {
 			*late = message{}
 		}
 	}
