@@ -72,6 +72,8 @@ func FuzzReplies(f *testing.F) {
 		{2, 0, 2, 0, onAcquire, g, 0, 7, 0, onAcquire, g, 1, 7, 0, doTick, 0, 0, 0, 120},
 		{4, 0, 0, 0, onAcquire, g, 0, 7, 0, onAcquire, g, 1, 8, 0, onAcquire, g, 2, 9, 0, onConfirm, g, 0, 1, 0,
 			onConfirm | 128, g, 1, 0, 8}, // another number
+		{1, 0, 0, 0, onAcquire, g, 0, 7, 0, onAcquire, g, 1, 7, 0, doExtend, 0, 0, 0, 9, onExtend, g, 0, 7, 0, doExtend, 0, 0,
+			0, 9, onExtend | 128, g, 1, 7, 0}, // an earlier round carried late
 	} {
 		f.Add(seed)
 	}
@@ -120,13 +122,14 @@ type referee struct {
 	yes    core.Set                 // nodes that have confirmed it
 
 	round    uint32
-	began    time.Duration // the round
-	extended core.Set      // nodes that accepted it
-	refused  core.Set      // nodes that refused it, or have a lease that does not count
-	floor    fence.Token   // what the mark is raised to
-	from     uint32        // the round in which that began
-	ends     time.Duration // when it is given up
-	agreed   core.Set      // nodes that did
+	began    []time.Duration       // the rounds
+	accepted [core.MaxNodes]uint32 // the latest round that each node accepted
+	extended core.Set              // nodes that accepted it
+	refused  core.Set              // nodes that refused it, or have a lease that does not count
+	floor    fence.Token           // what the mark is raised to
+	from     uint32                // the round in which that began
+	ends     time.Duration         // when it is given up
+	agreed   core.Set              // nodes that did
 	mark     fence.Token
 	without  core.Set // nodes that refused the acquire
 	free     core.Set // nodes that cannot have the lease any more, as far as said after the release
@@ -227,10 +230,12 @@ func (w *referee) step(kind, status, which, value, wait byte) {
 			if asked == w.floor && round >= w.from && w.now < w.ends && answers {
 				w.agreed = w.agreed.With(node)
 			}
-		case round != w.round:
-		case asked == 0 && answers:
-			w.extended = w.extended.With(node)
-		case asked == 0 && (reply.Status == core.Granted || reply.Status == core.Lost):
+		case answers:
+			w.accepted[node] = max(w.accepted[node], round)
+			if round == w.round {
+				w.extended = w.extended.With(node)
+			}
+		case round == w.round && (reply.Status == core.Granted || reply.Status == core.Lost):
 			w.refused = w.refused.With(node)
 		}
 		if before == core.Over && reply.Status == core.Lost {
@@ -269,7 +274,7 @@ func (w *referee) step(kind, status, which, value, wait byte) {
 			if action.Round != w.round+1 || action.Token != 0 || w.now >= w.bound {
 				w.fail("extends by %+v", action)
 			}
-			w.round, w.began = action.Round, w.now
+			w.round, w.began = action.Round, append(w.began, w.now)
 			w.extended, w.refused = 0, 0
 		}
 	case doRelease:
@@ -327,8 +332,16 @@ func (w *referee) check() {
 		if a.Token() != w.token {
 			w.fail("the token was %d and is %d", w.token, a.Token())
 		}
-		if w.extended.Len() >= quorum {
-			w.bound = max(w.bound, w.began+w.ttl-w.ttl/100-2*time.Millisecond)
+		for i, began := range w.began {
+			accepted := 0 // by so many, or a later one
+			for _, round := range w.accepted {
+				if round > uint32(i) {
+					accepted++
+				}
+			}
+			if accepted >= quorum {
+				w.bound = max(w.bound, began+w.ttl-w.ttl/100-2*time.Millisecond)
+			}
 		}
 		limit := w.bound
 		if w.maxHold > 0 {
