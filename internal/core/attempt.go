@@ -100,7 +100,7 @@ type Attempt struct {
 	waiting    Set         // the nodes that have not answered the latest extend, and whose time is not up
 	rounds     rounds      // and the rounds before
 
-	// What the mark is raised to. It is 0, or not past the mark, if it is not raised. See raise.
+	// floor is what the mark is to be raised to. If it is not past the mark, no raise is under way.
 	floor     fence.Token
 	raiseFrom uint32        // the round that was under way when that began
 	raiseEnd  time.Duration // when it is given up

@@ -12,8 +12,7 @@ import (
 
 // AppendState appends what the future of the attempt depends on. It leaves out what is the same for
 // a particular node (see AppendNode), and every time. The exhaustive check runs with a clock that
-// stands still. Without extensions a tenure has no future but its token, and in the last one no
-// mark is raised.
+// stands still. Without extensions a tenure has no future but its token.
 func (a *Attempt) AppendState(b []byte, extensions int) []byte {
 	b = append(b, byte(a.phase))
 	switch {
@@ -23,7 +22,8 @@ func (a *Attempt) AppendState(b []byte, extensions int) []byte {
 		b = append(b, byte(a.token), byte(a.highest))
 	case (a.phase == Holding || a.phase == Adopting) && extensions > 0:
 		raising := a.floor > a.mark
-		b = append(b, byte(a.token), byte(a.round), Flags(a.extended, raising, a.highest > a.mark), byte(a.mark), byte(a.wanted))
+		b = append(b, byte(a.token), byte(a.round), Flags(a.extended, raising, a.highest > a.mark), byte(a.mark),
+			byte(a.wanted))
 		if a.highest > a.mark {
 			b = append(b, byte(a.highest))
 		}
@@ -118,7 +118,7 @@ func Flags(bits ...bool) byte {
 	return b
 }
 
-// Mark returns the mark, and what the current extension raises it to, 0 if it does not.
+// Mark returns the mark, and what it is or was raised to last, 0 if a round has begun since.
 func (a *Attempt) Mark() (mark, floor fence.Token) { return a.mark, a.floor }
 
 // Raising reports whether a raise is under way, and in which round it began.
@@ -127,7 +127,8 @@ func (a *Attempt) Raising() (from uint32, ok bool) { return a.raiseFrom, a.floor
 // EndRaise gives up a raise, as time does.
 func (a *Attempt) EndRaise() { a.floor, a.raised, a.unagreed = 0, 0, 0 }
 
-// RaiseAnew forgets when a raise began, for the variant that counts answers to one that was given up.
+// RaiseAnew forgets when a raise began. It is for the variant that counts answers to one that was
+// given up.
 func (a *Attempt) RaiseAnew() { a.raiseFrom = 0 }
 
 // SetMark is for the variants that raise the mark too early.

@@ -113,8 +113,8 @@ func (a *Attempt) missed(now time.Duration) {
 		max(now, a.rounds.next(allOf(a.params.Nodes)&^a.votes.yes, a.due)))
 }
 
-// accepted counts what a node has accepted: see rounds. It reports whether the validity is longer by
-// it.
+// accepted counts what a node has accepted: see rounds. It reports whether that makes the validity
+// longer.
 func (a *Attempt) accepted(node int, round uint32) (longer bool) {
 	before := a.until
 	if begun, ok := a.rounds.accepted(node, round, a.round, a.params.Nodes, a.quorum()); ok {

@@ -375,9 +375,9 @@ func TestGivenFarAway(t *testing.T) {
 	}
 }
 
-// Five nodes. Two of them gave their leases late, past the mark, and one is behind: it always answers
-// an earlier round than the one under way, since the caller extends by hand. Its word is needed, and
-// it comes late. Once the mark is raised it is not needed any more.
+// Five nodes. Two of them gave their leases late, past the mark, and one is behind. The caller
+// extends by hand, so that it always answers an earlier round than the one under way. Its answer is
+// needed, and comes late. Once the mark is raised it is not needed any more.
 func TestNodeThatIsBehindRaises(t *testing.T) {
 	const step = testTTL / 20
 	a := holding(t, 5)
@@ -418,7 +418,7 @@ func TestNodeThatIsBehindRaises(t *testing.T) {
 	}
 }
 
-// Five nodes. Two of them gave their leases late, past the mark, and a late answer of node 0 has the
+// Five nodes. Two of them gave their leases late, past the mark. A late answer of node 0 has the
 // mark raised in a round that is not carried. Node 0 loses its lease then. The other four count.
 func TestRaiseMakesRefusalsCount(t *testing.T) {
 	a := holding(t, 5)

@@ -241,7 +241,7 @@ func (m *model) carryOut(s *state, i int, action core.Action) {
 		case core.Extend:
 			x := &a.extends[n]
 			if action.Token != 0 {
-				// After the last extension was carried a mark is of no use: all that a raise
+				// After the last extension was carried a mark is of no use. All that a raise
 				// could do then is move registers, as another name does.
 				if from, _ := a.core.Raising(); int(from) < m.rounds || m.late {
 					x.raises[action.Round] = small(action.Token)
@@ -424,8 +424,8 @@ func (m *model) forget(s *state) {
 	}
 }
 
-// raises reports whether the round under way is carried, and has raised the mark or does. With three
-// nodes it hears of one larger origin at most.
+// raises reports whether the round under way is carried, and has raised the mark or does. With
+// three nodes it hears of one larger origin at most.
 func (m *model) raises(a *attempt) bool {
 	round, state := a.core.Extension()
 	from, _ := a.core.Raising()

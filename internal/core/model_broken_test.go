@@ -43,7 +43,7 @@ type broken struct {
 	grantsMixed      bool // a late grant of one attempt counts for another one of the same client
 	grantsExtend     bool // a late grant counts for the extension that is under way
 	latesAsNew       bool // a late answer to an extension counts for the latest one
-	latesForAll      bool // it counts whatever has been since: the mark was raised, or others share the name
+	latesForAll      bool // it counts though others share the name since
 	noFloor          bool // a force release asks each node once, and moves its register by one
 	onePass          bool // it asks each node once, with one more than the largest register of a quorum
 	keepsEpoch       bool // an acquire to share a name gets the number of the epoch, also where a floor has passed it

@@ -81,11 +81,7 @@ func (e *encoder) key(s *state, i int, b []byte) []byte {
 	round, _ := a.core.Extension()
 	switch {
 	case e.m.alive(s, i):
-		extensions := e.m.rounds
-		if e.m.late { // a mark that is raised in the last one still matters
-			extensions++
-		}
-		b = a.core.AppendState(append(b, 1), extensions)
+		b = a.core.AppendState(append(b, 1), e.m.rounds)
 		b = append(b, core.Flags(a.old, a.tainted, a.ordered, a.stale, a.overdue))
 		if e.m.late {
 			b = append(b, a.taints)

@@ -94,8 +94,8 @@ func (m *model) counting(a *attempt, n int, alive bool) (rounds uint8) {
 	return rounds
 }
 
-// forgetLates drops late replies that change nothing. One with an origin past the mark may count once
-// the mark is raised.
+// forgetLates drops late replies that change nothing. One with an origin past the mark may count
+// once the mark is raised.
 func (m *model) forgetLates(a *attempt, n int, alive bool) {
 	for round := range a.extends[n].lates {
 		late := &a.extends[n].lates[round]

@@ -11,9 +11,9 @@ import (
 // last, they are raised to one after the other.
 //
 // A raise goes on through the rounds that begin meanwhile, for as long as a lease lasts. So answers
-// of a node that is behind, and always answers an earlier round, still count. It never ends before
-// the validity by the round in which it began, even if the clock was read before that round: a
-// second raise of one round to the same number could not tell its answers from the first one's.
+// of a node that is behind, and always answers an earlier round, still count. A raise never ends
+// before the validity by its round, even if now is before that round began. In one round, answers
+// to two raises to the same number could not be told apart.
 func (a *Attempt) raise(nodes Set, now time.Duration) Action {
 	if a.highest <= a.mark || a.raising(now) {
 		return Action{}
@@ -39,8 +39,8 @@ func (a *Attempt) raiseAt(nodes Set) Action {
 	return Action{Op: Extend, To: nodes, Token: a.floor, Round: a.round}
 }
 
-// onLate follows an acceptance of an earlier round. Its node is behind, and may never answer a round
-// in time: so it is asked now, but only once.
+// onLate follows an acceptance of an earlier round. Its node is behind, and may never answer a
+// round in time. So it is asked now, unless it has that to answer already.
 func (a *Attempt) onLate(node int, longer bool, now time.Duration) Action {
 	switch {
 	case a.raising(now):
@@ -70,9 +70,9 @@ func (a *Attempt) onRaised(node int, round uint32, asked fence.Token, r Reply, n
 }
 
 // onRaise takes a node's answer to an extend that raises the mark. It counts by the mark as it was,
-// and only while the raise that asked is under way. An answer of a lease that began since could miss
-// a client with a number in between. So could one of a node that has lost its memory since, and
-// votes again: that takes longer than a raise. It reports whether the mark is raised by it.
+// and only while the raise that asked is under way. An answer of a lease that began since could
+// miss a client with a number in between. So could one of a node that has lost its memory since,
+// and votes again: that takes longer than a raise. It reports whether the mark is raised by it.
 func (a *Attempt) onRaise(node int, round uint32, asked fence.Token, r Reply, now time.Duration) bool {
 	if asked != a.floor || round < a.raiseFrom || !a.raising(now) || !a.Accepts(r) {
 		return false
@@ -85,7 +85,7 @@ func (a *Attempt) onRaise(node int, round uint32, asked fence.Token, r Reply, no
 }
 
 // hurry has the next round begin soon. There is a lease to be had again, or one that may count by
-// now, and another node may go. While a raise is under way it would not count.
+// now, and another node may go. While a raise is under way that lease would not count yet.
 func (a *Attempt) hurry(now time.Duration) {
 	if !a.raising(now) {
 		a.due = min(a.due, now+a.params.every()/12)

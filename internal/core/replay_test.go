@@ -69,7 +69,9 @@ var replays = map[string]replay{
 	// No attempt asks for its own mark. So the smaller raise is one to 2, and the larger one, to 3,
 	// is of the next extension.
 	inTokens + "a mark is raised by an answer to a smaller raise": {broken: broken{raisesByOther: true}, early: 1,
-		before: map[string][]move{"raise A _ 1 _": {at(giveUpRaise, 0, 0, 0), at(startExtend, 0, 0, 2), at(runExtend, 0, 0, 2), at(runExtend, 0, 1, 2),
+		before: map[string][]move{"raise A _ 1 _": {
+			at(giveUpRaise, 0, 0, 0), at(startExtend, 0, 0, 2), at(runExtend, 0, 0, 2),
+			at(runExtend, 0, 1, 2),
 			at(hearExtend, 0, 0, 0), at(hearExtend, 0, 1, 0)}}},
 
 	inTokens + "the quarantine ends while what was promised before still counts": {broken: broken{rebuiltEarly: true}},

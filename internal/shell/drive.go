@@ -223,7 +223,7 @@ func (l *Lock) timely(action core.Action, reply core.Reply) bool {
 	case core.Confirm:
 		return !l.decided
 	case core.Extend:
-		// An answer to an extend that raises the mark counts within the validity only.
+		// An answer to an extend that raises the mark counts only as long as the raise lasts.
 		_, state := l.attempt.Extension()
 		return state != core.Carried || action.Token != 0 || !l.attempt.Accepts(reply)
 	}
