@@ -41,7 +41,11 @@ func (m *model) apply(s *state, mv move, t *trace) (violation string) {
 		m.carryOut(s, i, a.core.Renew(now))
 		t.say("%s goes on with its extension", name(i))
 	case hearRaise:
+		_, floor := a.core.Mark()
 		m.hearRaise(s, i, n, t)
+		if _, next := a.core.Mark(); next != floor {
+			a.stale = false // another raise has begun
+		}
 		violation = cmp.Or(m.outrun(s), a.carriedWrongly(i))
 	case giveUpRaise:
 		a.core.EndRaise()
