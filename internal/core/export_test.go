@@ -12,7 +12,8 @@ import (
 
 // AppendState appends what the future of the attempt depends on. It leaves out what is the same for
 // a particular node (see AppendNode), and every time. The exhaustive check runs with a clock that
-// stands still. Without extensions a tenure has no future but its token.
+// stands still. Without extensions a tenure has no future but its token, and in the last one no
+// raise begins.
 func (a *Attempt) AppendState(b []byte, extensions int) []byte {
 	b = append(b, byte(a.phase))
 	switch {
@@ -21,10 +22,9 @@ func (a *Attempt) AppendState(b []byte, extensions int) []byte {
 	case a.phase == Confirming:
 		b = append(b, byte(a.token), byte(a.highest))
 	case (a.phase == Holding || a.phase == Adopting) && extensions > 0:
-		raising := a.floor > a.mark
-		b = append(b, byte(a.token), byte(a.round), Flags(a.extended, raising, a.highest > a.mark), byte(a.mark),
-			byte(a.wanted))
-		if a.highest > a.mark {
+		raising, raises := a.floor > a.mark, a.highest > a.mark && int(a.round) < extensions
+		b = append(b, byte(a.token), byte(a.round), Flags(a.extended, raising, raises), byte(a.mark), byte(a.wanted))
+		if raises {
 			b = append(b, byte(a.highest))
 		}
 		if raising {
@@ -53,7 +53,7 @@ func (a *Attempt) AppendNode(b []byte, node int, extensions bool) []byte {
 			}
 			b = append(b, votes)
 			if a.floor > a.mark {
-				b = append(b, Flags(a.raised.Has(node), a.unagreed.Has(node)))
+				b = append(b, Flags(a.raised.Has(node)))
 			}
 		}
 	case Adopting:
@@ -74,7 +74,9 @@ func (a *Attempt) IsSilent(node int) bool { return a.silent.Has(node) }
 // rounds that go on.
 func (a *Attempt) AppendRounds(b []byte, node int) []byte {
 	r := &a.rounds
-	return append(b, byte(r.last[node]), byte(r.first), Flags(r.open.Has(node), r.asked.Has(node)))
+	raising := a.floor > a.mark
+	return append(b, byte(r.last[node]), byte(r.first), Flags(r.open.Has(node), r.asked.Has(node),
+		raising && a.unagreed.Has(node)))
 }
 
 // Sure returns the latest round from whose start the validity may be counted, 0 if none.
@@ -123,6 +125,9 @@ func (a *Attempt) Mark() (mark, floor fence.Token) { return a.mark, a.floor }
 
 // Raising reports whether a raise is under way, and in which round it began.
 func (a *Attempt) Raising() (from uint32, ok bool) { return a.raiseFrom, a.floor > a.mark }
+
+// HasAgreed reports whether the node has agreed to the raise that is under way.
+func (a *Attempt) HasAgreed(node int) bool { return a.raised.Has(node) }
 
 // EndRaise gives up a raise, as time does.
 func (a *Attempt) EndRaise() { a.floor, a.raised, a.unagreed = 0, 0, 0 }

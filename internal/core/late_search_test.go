@@ -12,7 +12,7 @@ import (
 func TestLateAnswers(t *testing.T) {
 	one := []uint8{1}
 	searches := []exploration{
-		{"a forced release", model{attempts: 1, proposals: one, rounds: 2, force: true, late: true, goesOn: true}, 310_000},
+		{"a forced release", model{attempts: 1, proposals: one, rounds: 2, force: true, late: true, goesOn: true}, 260_000},
 		{"one extension each that goes on, in turn", model{proposals: one, rounds: 1, inTurn: true, late: true, goesOn: true},
 			85_000},
 		{"two extensions of the first, in turn", model{proposals: one, rounds: 2, first: true, inTurn: true, late: true},

@@ -421,8 +421,9 @@ func (m *model) forget(s *state) {
 				at.drop(1 << i)
 			case !alive || m.rounds == 0:
 				at.origins[i] = 0 // of use to its holder only
-			case phase == core.Holding && int(round) >= m.rounds-1 && !raising && !mayRaise && (!m.exports || a.adopted):
-				at.origins[i] = counting(at.origins[i], mark)
+			case phase == core.Holding && int(round) >= m.rounds-1 && !mayRaise && (!raising || int(round) == m.rounds) &&
+				(!m.exports || a.adopted):
+				at.origins[i] = counting(at.origins[i], mark, floor)
 			}
 		}
 	}
@@ -437,23 +438,16 @@ func (m *model) raises(a *attempt) bool {
 	return floor != 0 && from == round && (state == core.Carried || !m.late)
 }
 
-// agreedOld reports whether a reply to a raise changes nothing any more.
-func (m *model) agreedOld(x *extends, from uint32, raising bool, floor fence.Token) bool {
+// counting is an origin of which only that matters: whether the lease counts, or will by a raise
+// that is under way.
+func counting(origin uint8, mark, floor fence.Token) uint8 {
 	switch {
-	case m.broken.raisesByOther || m.broken.raisesByOld:
-		return false
-	case !raising:
-		return true
-	}
-	return uint32(x.agreedIn) < from || fence.Token(x.agreed.asked) != floor
-}
-
-// counting is an origin of which only that matters: whether the lease counts.
-func counting(origin uint8, mark fence.Token) uint8 {
-	if fence.Token(origin) <= mark {
+	case fence.Token(origin) <= mark:
 		return 0
+	case fence.Token(origin) <= floor:
+		return uint8(floor)
 	}
-	return uint8(mark) + 1
+	return uint8(max(mark, floor)) + 1
 }
 
 // forgetExtends does it for an attempt's extends at a node.
@@ -463,14 +457,20 @@ func (m *model) forgetExtends(s *state, i, n int, raising, falls bool) {
 	round, _ := a.core.Extension()
 	alive := m.alive(s, i)
 	mark, floor := a.core.Mark()
-	if x.reply.stage == answered && x.reply.status == core.Granted && int(round) >= m.rounds && !raising && !m.late {
-		x.reply.register = counting(x.reply.register, mark)
+	if x.reply.stage == answered && x.reply.status == core.Granted && int(round) >= m.rounds && !m.late {
+		x.reply.register = counting(x.reply.register, mark, floor)
 	}
 	if !alive || a.core.Phase() != core.Holding && a.core.Phase() != core.Adopting || m.raises(a) {
 		x.reply = message{} // it is carried, and raises the mark once
 	}
-	if from, _ := a.core.Raising(); !alive || m.agreedOld(x, from, raising, floor) {
+	from, _ := a.core.Raising()
+	awaited := raising && !a.core.HasAgreed(n)
+	confused := m.broken.raisesByOther || m.broken.raisesByOld
+	switch {
+	case !alive || !confused && (!awaited || uint32(x.agreedIn) < from || fence.Token(x.agreed.asked) != floor):
 		x.agreed, x.agreedIn = message{}, 0
+	case !confused:
+		x.agreedIn = uint8(from) // or any round since
 	}
 	m.forgetLates(a, n, alive)
 	if m.downgrade && a.shared > 0 && a.shared <= maxRounds {
@@ -487,9 +487,14 @@ func (m *model) forgetExtends(s *state, i, n int, raising, falls bool) {
 		}
 	}
 	x.requests &^= old
+	next := from // of those that are awaited, which round they are of makes no difference
 	for r := range x.raises {
-		from, _ := a.core.Raising()
-		awaited := raising && uint32(r) >= from || m.broken.raisesByOther || m.broken.raisesByOld
+		awaited := confused || awaited && uint32(r) >= from
+		if floor := x.raises[r]; awaited && floor != 0 && !confused && alive {
+			x.raises[r], x.raises[next] = 0, floor
+			next++
+			continue
+		}
 		if !alive {
 			x.raises[r] = 0 // it moves a register at most, as another name does
 		}

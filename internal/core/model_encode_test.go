@@ -81,7 +81,11 @@ func (e *encoder) key(s *state, i int, b []byte) []byte {
 	round, _ := a.core.Extension()
 	switch {
 	case e.m.alive(s, i):
-		b = a.core.AppendState(append(b, 1), e.m.rounds)
+		extensions := e.m.rounds
+		if e.m.late { // then one may begin in the last extension as well
+			extensions++
+		}
+		b = a.core.AppendState(append(b, 1), extensions)
 		b = append(b, core.Flags(a.old, a.tainted, a.ordered, a.stale, a.overdue))
 		if e.m.late {
 			b = append(b, a.taints)

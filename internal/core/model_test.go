@@ -538,9 +538,7 @@ func (m *model) alive(s *state, i int) bool {
 		return false
 	}
 	if a.core.Phase() == core.Holding && int(round) == m.roundsOf(i) {
-		from, raising := a.core.Raising()
-		return a.tainted && state != core.Carried || m.late && a.mayTaint() ||
-			m.wants != nil && raising && int(from) < m.rounds // past the token of another one
+		return a.tainted && state != core.Carried || m.late && a.mayTaint()
 	}
 	for j := range m.attempts {
 		b := &s.attempts[j]
