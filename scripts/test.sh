@@ -15,7 +15,7 @@ done
 # A hang has to end early enough for the others, and for another run of it: CI (AGAIN) has half an hour for all. The longest
 # package takes ten minutes there.
 limit=40m
-[ -n "${AGAIN:-}" ] && limit=12m
+[ -n "${AGAIN:-}" ] && limit=15m
 export flags limit
 
 # tested runs the tests of one module, and prints what came of it when they have ended.
