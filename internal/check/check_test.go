@@ -120,6 +120,10 @@ func TestHealingCheck(t *testing.T) {
 			c.Missed(2, 950, 950)
 			c.Missed(3, 1000, 1000)
 		}, 1000, lost},
+		"too fast, heard of late": {func(c *Healing) { c.Missed(0, 900, 900); c.Missed(1, 900, 900); c.Missed(2, 949, 999) },
+			1099, ""},
+		"slower, heard of late": {func(c *Healing) { c.Missed(0, 900, 900); c.Missed(1, 900, 900); c.Missed(2, 950, 999) },
+			1100, lost},
 		"too fast one by one": {func(c *Healing) { c.Missed(0, 960, 960); c.Missed(1, 970, 970); c.Missed(2, 1000, 1000) },
 			1000, ""},
 		"young when one goes": {func(c *Healing) { c.Begins(2, 951); c.Missed(0, 1000, 1000) }, 1000, ""},

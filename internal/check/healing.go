@@ -38,13 +38,13 @@ func (c *Healing) Begins(id int, began time.Duration) {
 
 // Missed is told that a node has not answered a request in time, does not vote, or has a lease of
 // another client. A client that dies in the middle of an attempt leaves a lease, and it ends by
-// itself. It may have been so since some time. That a node has gone is heard of by a request, and a
-// lock that has aged meanwhile was young when it went.
+// itself. It may have been so since some time, since that a node has gone is heard of by a request.
+// A lock that has aged meanwhile was young then. Another node that has settled meanwhile had not.
 func (c *Healing) Missed(node int, since, now time.Duration) {
 	c.settled[node] = now + c.ttl/2
 	c.sorted = append(c.sorted[:0], c.settled...)
 	slices.Sort(c.sorted)
-	if majority := c.sorted[c.quorum-1]; majority > now {
+	if majority := c.sorted[c.quorum-1]; majority > since {
 		c.shaken = max(c.shaken, majority)
 	}
 	for _, l := range c.held {
