@@ -29,21 +29,23 @@ type hosts struct {
 
 	mu     sync.Mutex
 	system string
-	newest string        // timeline of a primary of the system
-	seen   []*place      // at the last look
-	looked chan struct{} // closed when the last look is over, nil if there was none
-	ended  time.Time
+	newest string            // timeline of a primary of the system
+	seen   map[string]*place // what each host said when it was asked last, unless it said nothing
+	looked chan struct{}     // closed when the latest look is over, nil if there was none
+	began  time.Time         // the latest look
+	under  int               // looks under way
 }
 
 const (
 	lookPatience = 200 * time.Millisecond // for how long a connection waits for what the other hosts say
-	lookEvery    = 10 * time.Second
+	lookEvery    = 10 * time.Second       // unless what the hosts said is against a connection
+	mostLooks    = 4                      // under way, where a host says nothing
 )
 
 // place is what a server says of itself.
 type place struct {
-	host     string
-	system   string // identifier, "" if the user must not know
+	at       time.Time // when it said so
+	system   string    // identifier, "" if the user must not know
 	started  string
 	timeline string // eight digits, "" of a standby
 }
@@ -52,7 +54,7 @@ var errOlderPrimary = errors.New("it is an older primary: another host was promo
 
 // keepTo has the connections of a configuration validated.
 func keepTo(config *pgx.ConnConfig, password func() (string, error)) *hosts {
-	c := &hosts{config: config.Copy(), password: password}
+	c := &hosts{config: config.Copy(), password: password, seen: make(map[string]*place)}
 	c.config.ValidateConnect = nil
 	attributes := config.ValidateConnect
 	config.ValidateConnect = func(ctx context.Context, conn *pgconn.PgConn) error {
@@ -71,18 +73,40 @@ func (c *hosts) validate(ctx context.Context, conn *pgconn.PgConn) error {
 	if err != nil || here == nil {
 		return err
 	}
-	c.look(ctx)
 	conn.CustomData()[placeKey] = here
+	c.look(ctx, here.at.Add(-lookEvery))
+	if err = c.accept(here); errors.Is(err, node.ErrMisconfigured) {
+		c.look(ctx, here.at) // a host that was started anew meanwhile is no other primary
+		err = c.accept(here)
+	}
+	return err
+}
+
+// accept takes a server for the primary, or returns why it is not used.
+func (c *hosts) accept(here *place) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if here.system != c.system { // the first one, or an upgraded cluster, which begins with the first timeline
-		c.system, c.newest = here.system, ""
-	}
-	if err := c.judge(here); err != nil {
+	err := c.judge(here)
+	if errors.Is(err, node.ErrMisconfigured) {
 		return err
 	}
-	c.newest = max(c.newest, here.timeline)
-	return nil
+	if here.system != "" && here.system != c.system { // the first one, or an upgraded cluster
+		c.system, c.newest = here.system, ""
+		for _, p := range c.seen {
+			c.learn(p)
+		}
+	}
+	if err == nil {
+		c.newest = max(c.newest, here.timeline)
+	}
+	return err
+}
+
+// learn remembers the timeline of a primary.
+func (c *hosts) learn(p *place) {
+	if p.system == c.system {
+		c.newest = max(c.newest, p.timeline)
+	}
 }
 
 // reset refuses a connection of the pool, if the hosts have said meanwhile why.
@@ -98,14 +122,17 @@ func (c *hosts) reset(_ context.Context, conn *pgx.Conn) error {
 // judge returns why a server is not used.
 func (c *hosts) judge(here *place) error {
 	newest := c.newest
-	for _, other := range c.seen {
+	if here.system != "" && here.system != c.system { // an upgraded cluster begins with the first timeline
+		newest = ""
+	}
+	for host, other := range c.seen {
 		switch {
 		case other.system != here.system && other.system != "" && here.system != "":
 			return fmt.Errorf("%w: the hosts are not of one cluster: %s has another system identifier", node.ErrMisconfigured,
-				other.host)
+				host)
 		case other.timeline != "" && other.timeline == here.timeline && other.started != here.started:
 			return fmt.Errorf("%w: %s is a primary as well, of the same timeline: stop one of them", node.ErrMisconfigured,
-				other.host)
+				host)
 		}
 		newest = max(newest, other.timeline)
 	}
@@ -115,14 +142,14 @@ func (c *hosts) judge(here *place) error {
 	return nil
 }
 
-// look asks all hosts, unless that was done a moment ago, and waits a little for their answers.
-func (c *hosts) look(ctx context.Context) {
+// look asks all hosts, unless that was begun after a moment, and waits a little for their answers.
+func (c *hosts) look(ctx context.Context, moment time.Time) {
 	c.mu.Lock()
-	under := c.looked != nil && c.ended.IsZero()
-	if !under && (c.looked == nil || time.Since(c.ended) > lookEvery) {
+	if !c.began.After(moment) && c.under < mostLooks {
 		looked := make(chan struct{})
 		if c.closing.Spawn(func() { defer close(looked); c.askAll() }) == nil {
-			c.looked, c.ended = looked, time.Time{}
+			c.looked, c.began = looked, time.Now()
+			c.under++
 		}
 	}
 	looked := c.looked
@@ -139,32 +166,39 @@ func (c *hosts) look(ctx context.Context) {
 
 func (c *hosts) askAll() {
 	var all sync.WaitGroup
-	var mu sync.Mutex
-	var seen []*place
 	for _, config := range apart(c.config) {
 		all.Go(func() {
-			ctx, cancel := context.WithTimeout(c.closing, connectTimeout)
-			defer cancel()
-			if p := c.askOne(ctx, config); p != nil {
-				mu.Lock()
-				defer mu.Unlock()
-				seen = append(seen, p)
-			}
+			began := time.Now()
+			p := c.askOne(config)
+			c.hear(hostsOf(config)[0], p, began)
 		})
 	}
 	all.Wait()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.seen, c.ended = seen, time.Now()
-	for _, p := range seen {
-		if p.system == c.system {
-			c.newest = max(c.newest, p.timeline)
-		}
+	c.under--
+}
+
+// hear takes what a host said when it was asked, nil if it said nothing. What it has said to a later
+// look stays.
+func (c *hosts) hear(host string, p *place, began time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	before := c.seen[host]
+	switch {
+	case before != nil && before.at.After(began):
+	case p == nil:
+		delete(c.seen, host)
+	default:
+		c.seen[host] = p
+		c.learn(p)
 	}
 }
 
 // askOne returns nil if the host cannot be asked.
-func (c *hosts) askOne(ctx context.Context, config *pgx.ConnConfig) *place {
+func (c *hosts) askOne(config *pgx.ConnConfig) *place {
+	ctx, cancel := context.WithTimeout(c.closing, connectTimeout)
+	defer cancel()
 	if c.password != nil {
 		password, err := c.password()
 		if err != nil {
@@ -178,10 +212,9 @@ func (c *hosts) askOne(ctx context.Context, config *pgx.ConnConfig) *place {
 	}
 	defer conn.Close(ctx)
 	p, err := ask(ctx, conn)
-	if err != nil || p == nil {
+	if err != nil {
 		return nil
 	}
-	p.host = hostsOf(config)[0]
 	return p
 }
 
@@ -193,11 +226,11 @@ func ask(ctx context.Context, conn *pgconn.PgConn) (*place, error) {
 	if reply(err) == nil && err != nil {
 		return nil, err
 	}
-	if len(results) == 0 || len(results[0].Rows) != 1 { // a server that does not know its timeline
-		return nil, nil
+	if len(results) == 0 || len(results[0].Rows) != 1 || len(results[0].Rows[0]) != 2 {
+		return nil, nil // a server that does not know its timeline
 	}
-	p := &place{started: string(results[0].Rows[0][0]), timeline: string(results[0].Rows[0][1])}
-	if len(results) > 1 && len(results[1].Rows) == 1 {
+	p := &place{at: time.Now(), started: string(results[0].Rows[0][0]), timeline: string(results[0].Rows[0][1])}
+	if len(results) > 1 && len(results[1].Rows) == 1 && len(results[1].Rows[0]) == 1 {
 		p.system = string(results[1].Rows[0][0])
 	}
 	return p, nil

@@ -1,6 +1,7 @@
 package pgnode
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -12,10 +13,12 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgproto3"
 
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/internal/testserver"
 	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/engine"
 )
 
 // socketed starts a server with a Unix socket in a folder, where the role guarded needs a password.
@@ -351,7 +354,7 @@ func TestNewestPrimary(t *testing.T) {
 		leads(t, u, second)
 	}
 	before.mu.Lock()
-	before.ended = before.ended.Add(-2 * lookEvery)
+	before.began = before.began.Add(-2 * lookEvery)
 	before.mu.Unlock()
 	soon(t, "a connection to the new primary is used, and one to the old is not", func() bool {
 		after, err := pgx.ConnectConfig(t.Context(), config)
@@ -387,11 +390,141 @@ func TestHostsOfTwoClusters(t *testing.T) {
 	defer conn.Close(t.Context())
 	<-twin.looked
 	twin.mu.Lock()
-	copied := *twin.seen[0]
-	copied.started, twin.seen = "another time", append(twin.seen, &copied)
+	copied := *twin.seen[server.Addr()]
+	copied.started, twin.seen["another"] = "another time", &copied
 	twin.mu.Unlock()
 	if _, err := pgx.ConnectConfig(t.Context(), config); !errors.Is(err, node.ErrMisconfigured) ||
-		!strings.Contains(err.Error(), "is a primary as well") {
+		!strings.Contains(err.Error(), "another is a primary as well") {
 		t.Errorf("%v", err)
 	}
+}
+
+// severally returns how a client with several hosts connects, which is read-write.
+func severally(t *testing.T, hosts ...string) (*pgx.ConnConfig, *hosts) {
+	t.Helper()
+	config := configured(t, between("postgres://postgres@/postgres?sslmode=disable", hosts...)+
+		"&target_session_attrs=read-write")
+	c := keepTo(config, nil)
+	c.closing = engine.NewLifetime()
+	t.Cleanup(func() {
+		c.closing.End()
+		c.closing.Wait()
+	})
+	return config, c
+}
+
+// connect returns a connection to one of several hosts, and its port.
+func connect(t *testing.T, config *pgx.ConnConfig) (conn *pgx.Conn, port string) {
+	t.Helper()
+	conn, err := pgx.ConnectConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close(context.WithoutCancel(t.Context())) })
+	_, port, _ = net.SplitHostPort(conn.PgConn().Conn().RemoteAddr().String())
+	return conn, port
+}
+
+// A primary that was started anew is not taken for another one, although the hosts were asked a
+// moment ago.
+func TestPrimaryIsStartedAnew(t *testing.T) {
+	t.Parallel()
+	server := testserver.StartPostgres(t)
+	config, c := severally(t, server.Addr(), "127.0.0.1:1")
+	connect(t, config)
+	<-c.looked
+	server.Stop()
+	server.Start()
+	connect(t, config)
+}
+
+// A host that says nothing does not keep what the others say from being used.
+func TestSilentHost(t *testing.T) {
+	t.Parallel()
+	old := testserver.StartPostgres(t)
+	promoted := old.Replica()
+	promoted.Promote()
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	config, c := severally(t, old.Addr(), promoted.Addr(), silent.Addr().String())
+	soon(t, "the promoted one is used", func() bool {
+		_, port := connect(t, config)
+		return port == strings.Split(promoted.Addr(), ":")[1]
+	})
+	select {
+	case <-c.looked:
+		t.Error("the silent host had given up before: the test shows nothing")
+	default:
+	}
+	// Also where it is down the next time.
+	promoted.Kill()
+	c.mu.Lock()
+	c.began = time.Time{}
+	c.mu.Unlock()
+	config.ConnectTimeout = time.Second // for the silent one
+	if _, err := pgx.ConnectConfig(t.Context(), config); !errors.Is(err, errOlderPrimary) {
+		t.Errorf("%v", err)
+	}
+}
+
+// What a server says that is no PostgreSQL server is not used.
+func TestHostSaysSomethingElse(t *testing.T) {
+	t.Parallel()
+	server := shared()
+	for _, columns := range []int{0, 1, 3} {
+		config, c := severally(t, server.Addr(), hostile(t, columns))
+		connect(t, config)
+		<-c.looked
+		if len(c.seen) != 1 {
+			t.Errorf("%d columns: %+v", columns, c.seen)
+		}
+	}
+}
+
+// hostile starts a server that answers each statement with a row of so many columns.
+func hostile(t *testing.T, columns int) (address string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				b := pgproto3.NewBackend(conn, conn)
+				if _, err := b.ReceiveStartupMessage(); err != nil {
+					return
+				}
+				b.Send(&pgproto3.AuthenticationOk{})
+				b.Send(&pgproto3.ReadyForQuery{TxStatus: 'I'})
+				for b.Flush() == nil {
+					if m, err := b.Receive(); err != nil {
+						return
+					} else if _, is := m.(*pgproto3.Query); !is {
+						return
+					}
+					fields, values := make([]pgproto3.FieldDescription, columns), make([][]byte, columns)
+					for i := range columns {
+						fields[i].Name, values[i] = []byte("c"), []byte("off")
+					}
+					for range 2 {
+						b.Send(&pgproto3.RowDescription{Fields: fields})
+						b.Send(&pgproto3.DataRow{Values: values})
+						b.Send(&pgproto3.CommandComplete{CommandTag: []byte("SELECT 1")})
+					}
+					b.Send(&pgproto3.ReadyForQuery{TxStatus: 'I'})
+				}
+			}()
+		}
+	}()
+	return l.Addr().String()
 }
