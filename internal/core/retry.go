@@ -187,10 +187,11 @@ func (t *Retry) Refused(now time.Duration, said []Refusal, polls bool, random fl
 }
 
 // PollDelay returns how long to wait where no quorum answers, or no node keeps a queue, when the
-// waiter has polled for so long. What the latest attempt took is a part of the pause. Random is
-// uniform in [0, 1).
+// waiter has polled for so long. What the latest attempt took is a part of the pause. It may be
+// negative: something was given to the waiter before its attempt was due. Random is uniform in
+// [0, 1).
 func PollDelay(said []Refusal, polled, took time.Duration, random float64) time.Duration {
-	return poll(said, max(PollInterval, min(polled/pollShare, longestPoll)-took), random)
+	return poll(said, max(PollInterval, min(polled/pollShare, longestPoll)-max(took, 0)), random)
 }
 
 // poll is an interval, more or less by a half at random. So acquirers that met do not meet again,
