@@ -107,7 +107,7 @@ func (a *Attempt) StartNow(round uint32, now time.Duration) {
 }
 
 // CountAll is for the variants that count late answers whatever has been since.
-func (a *Attempt) CountAll() { a.rounds.first, a.rounds.shares = 0, false }
+func (a *Attempt) CountAll() { a.rounds.first, a.rounds.shares, a.rounds.willShare = 0, false, false }
 
 // Flags packs bits into a byte, the first one lowest.
 func Flags(bits ...bool) byte {

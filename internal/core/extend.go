@@ -50,7 +50,7 @@ func (a *Attempt) Renew(now time.Duration) Action {
 		return Action{}
 	}
 	free := a.rounds.free(allOf(a.params.Nodes), now+a.every()/64) // a tick may be early
-	if free == 0 || !a.extended && a.votes.yes != 0 && a.round >= a.rounds.first {
+	if free == 0 || !a.extended && a.votes.yes != 0 && (a.rounds.shares || !a.rounds.willShare) {
 		return a.goOn(now, free)
 	}
 	misses := a.rounds.misses
@@ -95,7 +95,7 @@ func (a *Attempt) ask(to Set, now time.Duration) Action {
 	// Towards the end of the validity, extends that are lost have to be noticed sooner.
 	a.rounds.ask(to, now+max(min(Patience(a.every()), (a.until-now)/2), a.every()/24))
 	a.await(to)
-	return Action{Op: Extend, To: to, Floor: a.spent, Round: a.round}
+	return Action{Op: Extend, To: to, Floor: a.spent, Round: a.round, Shared: a.rounds.shares}
 }
 
 // await notes that an extend is under way to nodes.
@@ -127,14 +127,10 @@ func (a *Attempt) accepted(node int, round uint32) (longer bool) {
 	return a.until > before
 }
 
-// Share has the extensions from now on let others share the name. An acceptance of such an
-// extension says nothing of an earlier round. A holder that had the name alone then may have lost
-// it to one that shares it since.
-func (a *Attempt) Share() {
-	if !a.rounds.shares {
-		a.rounds.shares, a.rounds.first = true, a.round+1
-	}
-}
+// Share has the next extensions let others share the name. The round that is under way goes on, and
+// asks for no such thing. An acceptance of an extension that does says nothing of an earlier round.
+// A holder that had the name alone then may have lost it to one that shares it since.
+func (a *Attempt) Share() { a.rounds.willShare = true }
 
 // Want has the extensions from now on raise the mark to a number at least, and be carried only
 // then. Every token that is larger than this holder's is larger than that number, then. It is for a
@@ -339,7 +335,7 @@ func (a *Attempt) raiseAt(nodes Set) Action {
 	}
 	a.await(nodes) // if it is lost, the next round asks them all the same
 	a.unagreed |= nodes
-	return Action{Op: Extend, To: nodes, Token: a.floor, Round: a.round}
+	return Action{Op: Extend, To: nodes, Token: a.floor, Round: a.round, Shared: a.rounds.shares}
 }
 
 // onLate follows an acceptance of an earlier round. Its node is behind, and may never answer a

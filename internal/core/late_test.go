@@ -173,7 +173,7 @@ func TestLateAnswersThatDoNotCount(t *testing.T) {
 		b := a
 		b.Share()
 		wantAction(t, a.Renew(tardy), core.Action{Op: core.Extend, To: set(1), Round: first})
-		wantAction(t, b.Renew(tardy), core.Action{Op: core.Extend, To: set(0, 1), Round: first + 1})
+		wantAction(t, b.Renew(tardy), core.Action{Op: core.Extend, To: set(0, 1), Round: first + 1, Shared: true})
 		a, first = stalled(t, 3)
 		a.Share()
 		second := a.StartExtend(tardy).Round
@@ -182,15 +182,20 @@ func TestLateAnswersThatDoNotCount(t *testing.T) {
 		accepts(&a, second)
 		wantUntil(t, &a, core.Validity(tardy, testTTL))
 	})
-	t.Run("when others can share the name, and no round has begun since", func(t *testing.T) {
+	t.Run("of the round that is under way when others are to share the name", func(t *testing.T) {
 		a, first := stalled(t, 3)
 		second := a.StartExtend(third + 1).Round
 		a.Share()
 		accepts(&a, first)
-		wantUntil(t, &a, validEnd)
-		if _, s := a.Extension(); s != core.Pending {
-			t.Errorf("round %d, state %d", second, s)
-		}
+		wantUntil(t, &a, core.Validity(third, testTTL))
+		a.OnExtend(0, second, 0, granted(7), tardy)
+		a.OnExtend(1, second, 0, granted(9), tardy)
+		wantAction(t, a.OnExtend(2, second, 0, granted(7), tardy),
+			core.Action{Op: core.Extend, To: set(0, 2), Token: 9, Round: second})
+		wantUntil(t, &a, core.Validity(third+1, testTTL))
+		third := a.StartExtend(tardy).Round
+		wantAction(t, a.OnExtend(0, third, 0, granted(7), tardy),
+			core.Action{Op: core.Extend, To: set(0), Token: 9, Round: third, Shared: true})
 	})
 	t.Run("one of an earlier round and one of a shared round", func(t *testing.T) {
 		for _, shares := range []bool{false, true} {

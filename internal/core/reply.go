@@ -57,4 +57,6 @@ type Action struct {
 	Floor fence.Token
 	// Round tells the replies of one extension from those of another.
 	Round uint32
+	// Shared says that others may share the name from an extend on.
+	Shared bool
 }

@@ -20,8 +20,8 @@ type rounds struct {
 	misses   uint8                   // how often the round has gone on
 
 	// shares says that others may share the name: then acceptances count for the round that asked
-	// for them, and for no earlier one. See Share.
-	shares bool
+	// for them, and for no earlier one. willShare says that they may from the next round on.
+	shares, willShare bool
 }
 
 // remembered is of how many rounds the beginning is known. A caller that extends by hand makes
@@ -36,7 +36,7 @@ func Patience(ttl time.Duration) time.Duration { return ttl / 10 * 3 }
 // begin notes that a round begins.
 func (r *rounds) begin(round uint32, now time.Duration) {
 	r.begun[round%remembered], r.asked, r.misses = now, 0, 0
-	if r.shares {
+	if r.shares = r.shares || r.willShare; r.shares {
 		r.first = round
 	}
 }

@@ -443,7 +443,7 @@ func (l *Lock) send(action core.Action, now time.Duration) {
 		f.request.Next = l.proposal()
 	case core.Extend:
 		f.request.OwnToken, f.request.TTL = l.extendWith(now)
-		f.request.Shared = l.Shared()
+		f.request.Shared = action.Shared
 		f.request.Token = max(action.Token, action.Floor)
 		if !l.ended.Load() {
 			f.patience, f.useless = core.Patience(l.terms.TTL), &l.ended
