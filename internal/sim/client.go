@@ -199,9 +199,10 @@ type lock struct {
 	ttl        time.Duration
 	rounds     []extending // the latest
 	until      time.Duration
-	carried    uint32   // the newest extension that was
-	round      uint32   // of the newest extension that a node refused
-	refusers   core.Set // in that round
+	brief      time.Duration // a validity that a stall may outlast
+	carried    uint32        // the newest extension that was
+	round      uint32        // of the newest extension that a node refused
+	refusers   core.Set      // in that round
 	released   bool
 }
 

@@ -41,7 +41,6 @@ type watch struct {
 	seen    trace.Held
 	shares  bool   // the latest extension lets others share the name
 	alone   uint64 // the latest that does not
-	raised  uint64 // not 0: an extend of that lets others share the name, and is one of its own to the model
 	offered uint64
 	round   uint32
 	kept    []kept // the latest extensions
@@ -192,14 +191,6 @@ func (s *proofSteps) served(n *server, r node.Request, before, after *rule.Entry
 			if w.alone != 0 {
 				s.latest = append(s.latest, w.alone)
 			}
-		case d.Reads && !w.shares && w.seen.Round != 0: // of an extension that was under way at the downgrade
-			if w.raised == 0 {
-				s.rounds++
-				w.raised = s.rounds
-				s.groups[name].NewRound(w.raised, w.holder, true)
-				s.took(name, s.groups[name].Starts(w.raised))
-			}
-			s.latest = append(s.latest, w.raised)
 		case w.seen.Round != 0:
 			s.latest = append(s.latest, w.seen.Round)
 		}
@@ -263,7 +254,6 @@ func (s *proofSteps) round(l *lock) uint64 {
 		w.kept = slices.Delete(w.kept, 0, 1)
 	}
 	w.kept = append(w.kept, kept{w.round, s.rounds})
-	w.raised = 0
 	if w.shares = l.a.shared; !w.shares {
 		w.alone = s.rounds
 	}

@@ -82,6 +82,19 @@ func (w *world) stall(nodes core.Set) {
 			n.busy = max(n.busy, until)
 		}
 	}
+	for _, c := range w.clients {
+		for _, l := range c.held {
+			l.stalls(until)
+		}
+	}
+}
+
+// stalls notes a validity that is not longer than a stall and a second, as that of a lock which was
+// given is.
+func (l *lock) stalls(until time.Duration) {
+	if end := l.attempt.Until(); l.c.clock.truth(end) < until+time.Second {
+		l.brief = end
+	}
 }
 
 // shortest returns the shortest TTL of a client.
