@@ -24,6 +24,19 @@ func through(t *testing.T, server *testserver.Postgres, rawURL string) (*proxy.P
 	return p, strings.Replace(rawURL, server.Addr(), p.Addr(0), 1)
 }
 
+// unpinged opens a node that is the whole group. Its pool asks no connection whether it is alive:
+// if the answer is held up, the statement is not sent.
+func unpinged(t *testing.T, rawURL string) *Node {
+	t.Helper()
+	n := open(t, rawURL)
+	n.db.Close()
+	never := func(context.Context, stdlib.ShouldPingParams) bool { return false }
+	n.db = stdlib.OpenDB(*n.own, stdlib.OptionShouldPing(never))
+	n.db.SetMaxOpenConns(maxConnections)
+	n.db.SetMaxIdleConns(maxConnections)
+	return join(t, n, maxTTL, true)
+}
+
 // registerOf reads a name's register.
 func registerOf(t *testing.T, n *Node, name string) uint64 {
 	t.Helper()
@@ -72,7 +85,7 @@ func TestLostReply(t *testing.T) {
 	server := testserver.StartPostgres(t)
 	u := newSchema(t, server)
 	relay, through := through(t, server, u)
-	sees, n := alone(t, u), alone(t, through)
+	sees, n := alone(t, u), unpinged(t, through)
 	n.swept.Store(time.Now().UnixMilli()) // nothing else uses its connections
 	n.db.SetMaxOpenConns(1)               // so that it has prepared what it sends
 	for what, rule := range map[string]proxy.Rule{"lost": {From: proxy.Effect{Lose: true}},
@@ -143,7 +156,7 @@ func TestLateAnswer(t *testing.T) {
 	server := testserver.StartPostgres(t)
 	u := newSchema(t, server)
 	relay, through := through(t, server, u)
-	sees, n := alone(t, u), alone(t, through)
+	sees, n := alone(t, u), unpinged(t, through)
 	n.swept.Store(time.Now().UnixMilli()) // nothing else uses its connections
 	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, request("a", 0))))
 	for i := range 10 {
