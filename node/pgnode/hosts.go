@@ -179,8 +179,8 @@ func (c *hosts) askAll() {
 	c.under--
 }
 
-// hear takes what a host said when it was asked, nil if it said nothing. What it has said to a later
-// look stays.
+// hear takes what a host said when it was asked, nil if it said nothing. What it has said to a
+// later look stays.
 func (c *hosts) hear(host string, p *place, began time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -220,9 +220,9 @@ func (c *hosts) askOne(config *pgx.ConnConfig) *place {
 
 // ask returns what a server says, nil if it does not.
 func ask(ctx context.Context, conn *pgconn.PgConn) (*place, error) {
-	results, err := conn.Exec(ctx, `SELECT pg_postmaster_start_time(),
-			CASE WHEN pg_is_in_recovery() THEN '' ELSE substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) END;
-		SELECT system_identifier FROM pg_control_system()`).ReadAll()
+	results, err := conn.Exec(ctx, `SELECT pg_catalog.pg_postmaster_start_time(), CASE WHEN pg_catalog.pg_is_in_recovery() THEN ''
+			ELSE pg_catalog.substr(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()), 1, 8) END;
+		SELECT s.system_identifier FROM pg_catalog.pg_control_system() AS s`).ReadAll()
 	if reply(err) == nil && err != nil {
 		return nil, err
 	}

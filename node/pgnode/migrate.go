@@ -29,7 +29,7 @@ func (n *Node) migrate(ctx context.Context) error {
 	}
 	defer tx.Rollback() // does nothing after Commit
 	// Two that migrate at once: the second one waits, and finds what the first has made.
-	if _, err := tx.ExecContext(ctx, `LOCK TABLE pg_namespace IN SHARE ROW EXCLUSIVE MODE`); err != nil &&
+	if _, err := tx.ExecContext(ctx, `LOCK TABLE pg_catalog.pg_namespace IN SHARE ROW EXCLUSIVE MODE`); err != nil &&
 		!hasCode(err, insufficientPrivilege) {
 		return err
 	} else if err != nil {
@@ -38,6 +38,9 @@ func (n *Node) migrate(ctx context.Context) error {
 			return err
 		}
 		defer tx.Rollback()
+	}
+	if _, err := tx.ExecContext(ctx, `SET LOCAL search_path = pg_catalog, pg_temp`); err != nil {
+		return err
 	}
 	var has bool
 	var objects int

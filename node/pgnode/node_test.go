@@ -132,11 +132,11 @@ func want(t testing.TB, status node.Status) func(node.Answer, error) node.Answer
 	}
 }
 
+// One of two clients has a search_path that is hostile.
 func TestConformance(t *testing.T) {
-	server := shared()
 	nodetest.Run(t, func(t *testing.T) nodetest.Harness {
-		u := newSchema(t, server)
-		n, other := join(t, open(t, u), time.Hour, true), join(t, open(t, u), time.Hour, true)
+		own, theirs := trapped(t)
+		n, other := join(t, open(t, theirs), time.Hour, true), join(t, open(t, own), time.Hour, true)
 		if _, err := n.Do(context.Background(), node.Request{Op: node.Release, Name: "warm"}); err != nil {
 			t.Fatal(err)
 		}

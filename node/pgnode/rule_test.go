@@ -94,7 +94,7 @@ func newComparison(t *testing.T, dsn string, seed uint64) *comparison {
 	c := &comparison{t: t, n: alone(t, in(dsn, name)), random: rand.New(rand.NewPCG(seed, 1)), listens: map[string]bool{},
 		kinds: map[string]int{}}
 	for _, usual := range []*string{&c.n.sql.take, &c.n.sql.extend, &c.n.sql.release} {
-		*usual = strings.ReplaceAll(*usual, "clock_timestamp()", "public.test_now()")
+		*usual = strings.ReplaceAll(*usual, "pg_catalog.clock_timestamp()", "public.test_now()")
 	}
 	c.wait(time.Hour)
 	return c

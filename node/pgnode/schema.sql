@@ -6,6 +6,13 @@
 -- fenlock.memory then, and grants nothing before the leases that it forgot have ended.
 -- Whether the database may vote is for package node/admit to say; note and mark are its steps.
 
+-- The types, functions and operators below have to be those of pg_catalog.
+DO $$ BEGIN
+	IF (pg_catalog.current_schemas(true))[1] OPERATOR(pg_catalog.<>) 'pg_catalog' THEN
+		RAISE EXCEPTION 'fenlock: another schema is in front of pg_catalog: SET search_path = pg_catalog, pg_temp before';
+	END IF;
+END $$;
+
 CREATE SCHEMA fenlock;
 COMMENT ON SCHEMA fenlock IS 'fenlock: distributed locks; format 3';
 
@@ -65,7 +72,7 @@ $$ SELECT pg_catalog.concat(pg_catalog.split_part(pg_catalog.pg_relation_filepat
 
 -- Which database and schema this is among those of all servers: one that is reached by two URLs has one vote.
 CREATE FUNCTION fenlock.store(server text) RETURNS text LANGUAGE sql IMMUTABLE AS
-$$ SELECT server || (' ' || pg_catalog.split_part(fenlock.home(), ' ', 1) || ' ' || 'fenlock.memory'::pg_catalog.regclass::pg_catalog.oid::pg_catalog.text) $$;
+$$ SELECT server OPERATOR(pg_catalog.||) (' ' OPERATOR(pg_catalog.||) pg_catalog.split_part(fenlock.home(), ' ', 1) OPERATOR(pg_catalog.||) ' ' OPERATOR(pg_catalog.||) 'fenlock.memory'::pg_catalog.regclass::pg_catalog.oid::pg_catalog.text) $$;
 
 -- The mark of admission: one row if the database votes, with the terms under which it does. As to
 -- its name, see serve.

@@ -58,8 +58,8 @@ func parse(rawURL string) (t target, err error) {
 			return t, u.Invalidf("the service %.60q has the setting %.60q, which is not known", settings["service"], key)
 		}
 	}
-	if given["options"] != "" { // what the statements rely on stays as it is by default
-		given["options"] += " -c search_path=pg_catalog -c bytea_output=hex"
+	if strings.Contains(strings.ToLower(given["options"]), "bytea") { // pgx reads no other format
+		given["options"] += " -c bytea_output=hex"
 	}
 	given["application_name"] = cmp.Or(given["application_name"], "fenlock")
 	names := hostsOf(t.config)
@@ -119,8 +119,10 @@ func settingsOf(u *engine.URL) (settings map[string]string, err error) {
 	switch attributes := u.Get("target_session_attrs"); {
 	case several && attributes == "any":
 		return nil, u.Invalidf("target_session_attrs is any, and there are several hosts: only their primary may grant locks (read-write, primary)")
-	case several:
-		settings["target_session_attrs"] = cmp.Or(attributes, "read-write")
+	case several, attributes == "primary":
+		// For a primary, pgx calls a function, which the search_path may have in another schema. And a
+		// primary that is read only grants nothing.
+		settings["target_session_attrs"] = "read-write"
 	default:
 		settings["target_session_attrs"] = cmp.Or(attributes, "any")
 	}
