@@ -38,6 +38,7 @@ const (
 	badPassword           = "28P01"
 	badAuthorization      = "28000"
 	startingUp            = "57P03"
+	protocolViolation     = "08P01"
 	isolationOfOurs       = "FL001"
 )
 
@@ -99,6 +100,10 @@ func advice(schema string, err error) (text string, lasting bool) {
 		return "the server refuses this user: check user, password and pg_hba.conf", true
 	case undefinedObject, invalidValue:
 		return "check options in the URL, or PGOPTIONS", true
+	case protocolViolation:
+		if strings.Contains(said.Message, "startup parameter") {
+			return "pgbouncer takes no such parameter: leave it out (options, PGOPTIONS), and have the server set it (ALTER ROLE … SET)", true
+		}
 	case readOnly, notSupported:
 		return "this is a replica, or a database that is read only: name the primary, or all hosts of the cluster", true
 	case isolationOfOurs:

@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
 
+	"github.com/fenlock/fenlock/internal/testserver"
 	"github.com/fenlock/fenlock/node"
 )
 
@@ -280,4 +281,38 @@ func TestMigrateAmongTraps(t *testing.T) {
 	r := request("a", 0)
 	want(t, node.Granted)(n.Do(t.Context(), asAcquire(r)))
 	want(t, node.Held)(alone(t, own).Do(t.Context(), asAcquire(request("a", 0))))
+}
+
+// A pooler refuses options, and the error says so. It takes the other parameters, and may give a
+// client the session of another one, with its path.
+func TestParametersThroughPooler(t *testing.T) {
+	server := shared()
+	own, _ := trapped(t)
+	_, parameters, _ := strings.Cut(own, "?")
+	pooled, _, _ := strings.Cut(testserver.StartPgBouncer(t, server, 1).DSN(), "?")
+	through := func(more string) string { return pooled + "?" + parameters + more }
+	t.Setenv("PGTZ", "Asia/Tokyo")
+	n := alone(t, through("&application_name=a%20b&connect_timeout=9&target_session_attrs=primary"))
+	r := request("a", 0)
+	want(t, node.Granted)(n.Do(t.Context(), asAcquire(r)))
+	exec1(t, open(t, through("")), `SET search_path = traps, pg_temp, pg_catalog`)
+	want(t, node.Granted)(n.Do(t.Context(), as(node.Extend, r)))
+	want(t, node.Held)(n.Do(t.Context(), asAcquire(request("a", 0))))
+	if l, err := n.Inspect(t.Context(), "a"); err != nil || !l.Leased {
+		t.Errorf("%+v, %v", l, err)
+	}
+	var path string
+	if err := n.query(t.Context(), `SHOW search_path`, nil, &path); err != nil || !strings.HasPrefix(path, "traps") {
+		t.Errorf("the test shows nothing: %s, %v", path, err)
+	}
+	refused := func(what string, n *Node) {
+		_, err := n.Do(t.Context(), asAcquire(request("b", 0)))
+		if !errors.Is(err, node.ErrMisconfigured) || !errors.Is(err, node.ErrNotSent) ||
+			!strings.Contains(err.Error(), "pgbouncer takes no such parameter") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	refused("of the URL", alone(t, through("&options=-c%20jit=off")))
+	t.Setenv("PGOPTIONS", "-c jit=off")
+	refused("of the environment", alone(t, through("")))
 }
