@@ -382,7 +382,8 @@ func TestPollDelay(t *testing.T) {
 			t.Errorf("%+v after %v at %v: %v, want %v", c.said, c.polled, c.random, got, c.want)
 		}
 	}
-	// Where nodes are silent, an attempt is a pause by itself. One that began before it was due is none.
+	// Where nodes are silent, an attempt is a pause by itself. One that began before it was due is
+	// none.
 	for took, want := range map[time.Duration]time.Duration{150 * ms: 350 * ms, 400 * ms: 100 * ms, 750 * ms: 100 * ms,
 		-750 * ms: 500 * ms} {
 		if got := core.PollDelay(nil, time.Hour, took, 0.5); got != want {
