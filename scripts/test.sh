@@ -31,27 +31,37 @@ tested() {
 }
 
 # again runs the failed tests of a module once more, alone: CI sets AGAIN. A slow moment of the machine must not stop a change that
-# has nothing to do with it. The test is named, and has to be mended. Where the time was up, all tests of the package are run that
-# have not passed: what hung, and what was to come. What panicked, raced, was skipped, or failed without the name of a test is not
-# run again.
+# has nothing to do with it. The test is named, and has to be mended. All tests of its package are run that are not known to have
+# passed. Where the time was up, that is what hung, and what was to come. What panicked, raced, was skipped, ended in another way,
+# or failed without the name of a test is not run again.
 again() {
-	local log=$1 failed package how what names
+	local log=$1 failed package names passed
 	grep -E '^panic|DATA RACE|^\s*--- SKIP' "$log" | grep -qv '^panic: test timed out after' && return 1
+	[ "$(tail -n 1 "$log")" = FAIL ] || return 1 # go test has not come to its end
+	# What tests print is between these lines, may be like them, and may end without a newline. So a test that is not seen to pass
+	# has not, and the package says FAIL in the end if all its tests have ended.
 	failed=$(awk '
-		/^--- FAIL: / {names = names "|" $3}
-		/^--- PASS: / {passed = passed "|" $3}
+		function failed(name) {if (!(name in bad)) names = names "|" name; bad[name]}
+		/^--- FAIL: / {failed($3)}
+		/^--- PASS: / {good[$3]}
 		/^panic: test timed out after/ {late = listed = 1}
 		/^$/ {listed = 0}
-		listed && /^\t\t/ {sub("/.*", "", $1); if (index(names "|", "|" $1 "|") == 0) names = names "|" $1}
-		/^FAIL\t/ {print $2, late ? "-skip" : "-run", names, late ? passed : names}
-		/^(ok |FAIL\t)/ {names = passed = late = ""}' "$log")
+		listed && /^\t\t/ {sub("/.*", "", $1); failed($1)}
+		/^FAIL\t/ {
+			for (name in good) if (!(name in bad)) passed = passed "|" name
+			print $2, names && (late || last == "FAIL") ? substr(names, 2) : "-", substr(passed, 2)
+			names = passed = late = ""
+			delete bad
+		}
+		/^(ok |FAIL\t)/ {delete good}
+		{last = $0}' "$log")
 	[ -n "$failed" ] || return 1
-	while read -r package how what names; do
-		[ -n "$what" ] || return 1
-		go test -count=1 -parallel 4 -timeout "$limit" -v "$how" "^(${names#|})\$" "$package" </dev/null >"$log.again" 2>&1 ||
-			{ report "$package again" "$log.again" 1; return 1; }
-		grep -qE '^\s*--- SKIP' "$log.again" && return 1
-		echo "FLAKY: ${what#|} of $package failed, and passed when it ran alone: mend it"
+	while read -r package names passed; do
+		[ "$names" != - ] || return 1
+		# shellcheck disable=SC2086 # flags are words
+		go test -count=1 -parallel 4 -timeout "$limit" -v $flags -skip "^($passed)\$" "$package" </dev/null >"$log.again" 2>&1 &&
+			report "$package again" "$log.again" 0 >"$log.said" || { report "$package again" "$log.again" 1; return 1; }
+		echo "FLAKY: $names of $package failed, and passed when it ran alone: mend it"
 	done <<<"$failed"
 }
 export -f tested again
