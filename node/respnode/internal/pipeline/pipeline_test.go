@@ -1,6 +1,8 @@
 package pipeline
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -93,6 +95,49 @@ func TestPipelineOfAClosedConnection(t *testing.T) {
 		default:
 			t.Errorf("request %d has no outcome", i)
 		}
+	}
+}
+
+// closing is one that is closed when it has started a goroutine.
+type closing struct {
+	resp.Link
+	wait   sync.WaitGroup
+	closed bool
+}
+
+func (l *closing) Spawn(f func()) error {
+	if l.closed {
+		return engine.ErrClosed
+	}
+	l.closed = true
+	l.wait.Go(f)
+	return nil
+}
+
+// What comes when the connection was closed does not overtake a request about the same name that is
+// on the slow path. A release before its acquire would leave a lease behind.
+func TestSlowPathOfAClosedConnection(t *testing.T) {
+	link, under := new(closing), make(chan struct{})
+	p := slowPath{sender: &Sender{Link: link}}
+	send := func() outcome {
+		o := make(outcome, 1)
+		p.spawn(started{node.Request{Name: "a"}, time.Minute, o}, node.NotSent, func(context.Context) (node.Answer, error) {
+			<-under
+			return node.Answer{}, nil
+		})
+		return o
+	}
+	first, second := send(), send()
+	if err := <-second; !errors.Is(err, engine.ErrClosed) {
+		t.Errorf("the second: %v", err)
+	}
+	if !p.has("a") {
+		t.Error("the third would overtake the first")
+	}
+	close(under)
+	link.wait.Wait()
+	if err := <-first; err != nil {
+		t.Errorf("the first: %v", err)
 	}
 }
 

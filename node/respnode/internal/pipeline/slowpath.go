@@ -82,7 +82,8 @@ func (p *slowPath) spawn(s started, early func(error) error, do func(ctx context
 		s.done(p.sender, answer, err)
 	})
 	if err != nil {
-		end()
+		// The link is closed. The name stays on the slow path: what comes later fails here, too, and
+		// does not overtake what is under way.
 		s.done(p.sender, node.Answer{}, early(err))
 	}
 }
