@@ -168,11 +168,11 @@ func (a Attempt) Rebase(base fence.Token) Attempt {
 // AppendState appends what the future of the retry depends on, without what
 // belongs to one node: see IsNotified.
 func (t *Retry) AppendState(b []byte, now time.Duration) []byte {
-	b = append(b, byte(t.vain), Flags(t.missed, t.refused, t.unheard))
+	b = append(b, byte(t.vain), Flags(t.missed, t.refused, t.polls))
 	if t.refused {
 		b = binary.AppendVarint(b, int64(t.due-now))
 	}
-	if t.unheard {
+	if t.polls {
 		b = binary.AppendVarint(b, int64(min(now-t.since, pollShare*longestPoll)))
 		b = binary.AppendVarint(b, int64(min(now-t.due, longestPoll)))
 	}

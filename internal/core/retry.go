@@ -50,8 +50,8 @@ type Retry struct {
 	vain    int
 	due     time.Duration
 	refused bool          // an attempt has ended, none is under way
-	unheard bool          // no quorum has answered the latest attempt,
-	since   time.Duration // nor another since then
+	polls   bool          // after the latest attempt,
+	since   time.Duration // and after each since then
 }
 
 // NewRetry returns that of a waiter on so many nodes, before its first attempt.
@@ -61,7 +61,8 @@ func NewRetry(nodes int) Retry { return Retry{nodes: nodes} }
 type Refusal struct {
 	Status Status
 	// Remaining is how long the lease that refused will last, 0 if that is not
-	// known or it has no end. Ahead is how many waiters are before this one.
+	// known or it has no end. Ahead is how many waiters are before this one, negative if the node
+	// keeps no queue.
 	Remaining time.Duration
 	Ahead     int
 	Watching  bool // the node tells also of the end of a process, see node.Answer
@@ -138,7 +139,9 @@ func (t *Retry) Refused(now time.Duration, said []Refusal, polls bool, random fl
 			ends = append(ends, 0)
 		case Held:
 			answered++
-			ahead = append(ahead, max(r.Ahead, 0))
+			if r.Ahead >= 0 {
+				ahead = append(ahead, r.Ahead)
+			}
 			if r.Watching {
 				watching++
 			}
@@ -163,13 +166,15 @@ func (t *Retry) Refused(now time.Duration, said []Refusal, polls bool, random fl
 		// A waiter before this one may be hung. That shows only when a waiter asks.
 		t.due = min(t.due, now+time.Duration(min(place, int(hung/rule.ReservationTTL)))*rule.ReservationTTL)
 	}
-	began, took := t.unheard, now-before // it began when it was due
-	t.unheard = answered < Quorum(t.nodes)
-	if !began {
+	polled, took := t.polls, now-before // it began when it was due
+	unheard := answered < Quorum(t.nodes)
+	t.polls = polls || unheard
+	if !polled {
 		t.since, took = now, 0
 	}
 	switch {
-	case t.unheard:
+	case unheard, polls && len(ahead) == 0:
+		ends = nil // the pause ends with the lease, but not for all waiters at once
 		t.due = min(t.due, now+PollDelay(said, now-t.since, took, random))
 	case polls:
 		// The first few suffice to find the lock free. The further back the others are, the less often
@@ -186,8 +191,8 @@ func (t *Retry) Refused(now time.Duration, said []Refusal, polls bool, random fl
 	}
 }
 
-// PollDelay returns how long to wait where no quorum answers, or no node keeps a queue, when the
-// waiter has polled for so long. What the latest attempt took is a part of the pause. It may be
+// PollDelay returns how long to wait where no quorum answers, or no node tells a place in a queue.
+// The waiter has polled for so long. What the latest attempt took is a part of the pause. It may be
 // negative: something was given to the waiter before its attempt was due. Random is uniform in
 // [0, 1).
 func PollDelay(said []Refusal, polled, took time.Duration, random float64) time.Duration {

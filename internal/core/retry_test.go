@@ -203,6 +203,35 @@ func TestRetryPollsByPlace(t *testing.T) {
 	due(t, retry, refusedAt+30*ms)
 }
 
+// Where most nodes keep no queue, and the others say nothing, a waiter does not know its place. It
+// polls less and less often then, as if there were no queue. Nodes without a queue do not say that
+// it is the first. And when a lease ends, it does not ask together with all others.
+func TestRetryPollsWithoutAPlace(t *testing.T) {
+	const ms = time.Millisecond
+	without := endless(3, -1)
+	placed := endless(3, -1)
+	placed[1].Ahead = 80
+	ends := endless(3, -1)
+	for i := range ends {
+		ends[i].Remaining = 200 * ms
+	}
+	retry, now := core.NewRetry(3), refusedAt
+	pause := func(said []core.Refusal) time.Duration {
+		retry.Begin()
+		retry.Refused(now, said, true, 0.5)
+		defer func() { now = retry.Due() }()
+		return retry.Due() - now
+	}
+	first := pause(without)
+	for now < refusedAt+5*time.Second {
+		pause(without)
+	}
+	got := []time.Duration{first, pause(without), pause(placed), pause(without), pause(ends)}
+	if want := []time.Duration{100 * ms, 500 * ms, 1000 * ms, 500 * ms, 225 * ms}; !slices.Equal(got, want) {
+		t.Errorf("it pauses for %v, want %v", got, want)
+	}
+}
+
 func TestAhead(t *testing.T) {
 	for _, c := range []struct {
 		counts []int

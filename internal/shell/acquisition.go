@@ -264,6 +264,11 @@ func (a *Acquisition) tryLater(said []core.Refusal, polls bool) {
 		return
 	}
 	polls = polls || !c.waiters.notifiable()
+	for i := range said {
+		if !c.waiters.queues.Has(i) {
+			said[i].Ahead = -1
+		}
+	}
 	a.mu.Lock()
 	a.retry.Refused(g.Env.Now(), said, polls, random)
 	a.mu.Unlock()

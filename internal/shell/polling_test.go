@@ -21,6 +21,7 @@ type counted struct {
 	node     *memnode.Node
 	queues   bool
 	mute     bool // it cannot notify
+	far      bool // requests and answers travel for twice as long
 	down     *atomic.Bool
 	attempts *atomic.Int64
 }
@@ -40,12 +41,23 @@ func (p *counted) Start(_ context.Context, r node.Request, _ time.Duration, call
 	if r.Op == node.Acquire {
 		p.attempts.Add(1)
 	}
-	time.AfterFunc(hop, func() {
+	travels := hop
+	if p.far {
+		travels *= 2
+	}
+	if !p.queues {
+		r.Place = node.Place{}
+	}
+	time.AfterFunc(travels, func() {
 		if p.down.Load() {
 			call.Done(node.Answer{}, errors.New("LOADING"))
 			return
 		}
-		call.Done(p.node.Do(context.Background(), r))
+		a, err := p.node.Do(context.Background(), r)
+		if !p.queues {
+			a.Ahead, a.Clock = 0, 0
+		}
+		call.Done(a, err)
 	})
 }
 
@@ -57,11 +69,12 @@ type pollers struct {
 	all      []*tellOwner
 }
 
-func newPollers(queues, mute bool) *pollers {
+// newPollers returns those of three nodes, of which so many keep queues. The others are nearer.
+func newPollers(queues int, mute bool) *pollers {
 	p := &pollers{began: time.Now()}
 	for i := range 3 {
-		p.nodes = append(p.nodes, &counted{node: memnode.New(fmt.Sprint(i)), queues: queues, mute: mute,
-			down: new(atomic.Bool), attempts: &p.attempts})
+		p.nodes = append(p.nodes, &counted{node: memnode.New(fmt.Sprint(i)), queues: i < queues, mute: mute,
+			far: i < queues && queues < 3, down: new(atomic.Bool), attempts: &p.attempts})
 	}
 	return p
 }
@@ -134,16 +147,19 @@ func TestManyPoll(t *testing.T) {
 	}
 	const many = 300
 	for _, scene := range []struct {
-		name         string
-		queues, mute bool
-		takes        func(*testing.T, *pollers) (free func())
-		alone, most  float64       // attempts a second at a node, of one and of many
-		latest       time.Duration // when one of them has it
+		name        string
+		queues      int
+		mute        bool
+		takes       func(*testing.T, *pollers) (free func())
+		alone, most float64       // attempts a second at a node, of one and of many
+		latest      time.Duration // when one of them has it
 	}{
-		{"no queues", false, true, held, 4, 660, 750 * time.Millisecond},
-		{"no notifications", true, true, held, 20, 440, 150 * time.Millisecond},
-		{"another program", true, false, foreign, 20, 440, 150 * time.Millisecond},
-		{"errors", true, false, down, 4, 660, 750 * time.Millisecond},
+		{"no queues", 0, true, held, 4, 660, 750 * time.Millisecond},
+		{"no notifications", 3, true, held, 20, 440, 150 * time.Millisecond},
+		{"another program", 3, false, foreign, 20, 440, 150 * time.Millisecond},
+		{"one queue of three", 1, false, held, 4, 660, 750 * time.Millisecond},
+		{"two queues of three", 2, false, held, 1, 440, 10 * time.Millisecond},
+		{"errors", 3, false, down, 4, 660, 750 * time.Millisecond},
 	} {
 		for n, most := range map[int]float64{1: scene.alone, many: scene.most} {
 			t.Run(fmt.Sprintf("%s, %d", scene.name, n), func(t *testing.T) {
