@@ -191,6 +191,7 @@ func (s *proofSteps) served(n *server, r node.Request, before, after *rule.Entry
 			if w.alone != 0 {
 				s.latest = append(s.latest, w.alone)
 			}
+		case d.Reads && !w.shares: // of another process, to which the lock has gone
 		case w.seen.Round != 0:
 			s.latest = append(s.latest, w.seen.Round)
 		}
