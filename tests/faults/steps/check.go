@@ -396,7 +396,8 @@ func (k *checker) loses(i int, f *follower, step int) error {
 // have.
 func (k *checker) admitted(i int, f *follower, u *unit) (waits, err error) {
 	after := f.store.clone()
-	if err := u.apply(after); err != nil || !u.calls[len(u.calls)-1].is("HSETNX", registers) {
+	marks := func(l line) bool { return l.is("HSETNX", registers) }
+	if err := u.apply(after); err != nil || !slices.ContainsFunc(u.calls, marks) {
 		return nil, err // it was not what the client had found any more
 	}
 	after.repl = u.arg(0)

@@ -44,9 +44,33 @@ func whole(texts map[string]string, name string) string {
 	return text
 }
 
-// play has a server carry out requests of two holders, by scripts of which one may be broken, and
-// returns what came of the check.
-func play(t *testing.T, texts map[string]string) Result {
+// played is a server that carries out requests, by scripts of which one may be broken.
+type played struct {
+	*testserver.Server
+	texts          map[string]string
+	stripe, replid string
+	said           []string
+}
+
+func (p *played) do(script string, args ...string) {
+	keys := []string{prefix + "red", registers, "fenlock-line:" + prefix + "red"}
+	if script == "confirm" || script == "extend" {
+		keys = keys[:2]
+	}
+	words := append([]string{"EVAL", whole(p.texts, script), fmt.Sprint(len(keys))}, keys...)
+	p.said = append(p.said, p.Do(append(words, args...)...))
+}
+
+func (p *played) acquire(holder, proposal string) {
+	p.do("acquire", holder, "50000", p.stripe, proposal, p.replid)
+}
+func (p *played) confirm(holder, number string) { p.do("confirm", holder, p.stripe, number, p.replid) }
+func (p *played) extend(holder, floor, token string) {
+	p.do("extend", holder, "50000", p.stripe, floor, p.replid, token)
+}
+
+// play returns what came of the check of what a server has carried out.
+func play(t *testing.T, texts map[string]string, c Claims, requests func(p *played)) Result {
 	t.Helper()
 	server := testserver.StartWith(t, testserver.Kinds(t)[0], nil, "user harness on >harness ~* &* +@all")
 	server.MarkAdmitted(valkeynode.DefaultPrefix, time.Minute)
@@ -58,26 +82,9 @@ func play(t *testing.T, texts map[string]string) Result {
 		t.Fatal(err)
 	}
 	defer r.Stop()
-	lease, queue, stripe := prefix+"red", "fenlock-line:"+prefix+"red", fmt.Sprint(node.Stripe("red"))
-	replid := server.Info("replication", "master_replid")
-	do := func(script string, args ...string) string {
-		keys := []string{lease, registers, queue}
-		if script == "confirm" || script == "extend" {
-			keys = keys[:2]
-		}
-		words := append([]string{"EVAL", whole(texts, script), fmt.Sprint(len(keys))}, keys...)
-		return server.Do(append(words, args...)...)
-	}
-	acquire := func(holder, proposal string) string { return do("acquire", holder, "50000", stripe, proposal, replid) }
-	extend := func(holder, floor, token string) string {
-		return do("extend", holder, "50000", stripe, floor, replid, token)
-	}
-	said := []string{
-		acquire("A", "5"), acquire("B", "6"), do("confirm", "A", stripe, "9", replid), extend("A", "12", "9"),
-		do("confirm", "A", stripe, "7", replid), do("release", "A", "", "0", "20", stripe), acquire("B", "3"),
-		extend("A", "0", "9"), do("force", stripe, "0", replid),
-		extend("B", "0", "13"), server.Do("FLUSHALL"), server.Do("HSET", registers, "maxttl", "60000"), acquire("C", "30"),
-	}
+	p := &played{Server: server, texts: texts, stripe: fmt.Sprint(node.Stripe("red")),
+		replid: server.Info("replication", "master_replid")}
+	requests(p)
 	for end := time.Now().Add(3 * time.Minute); ; time.Sleep(time.Millisecond) { // until all was heard
 		r.mu.Lock()
 		n := r.nodes[0].events
@@ -92,19 +99,41 @@ func play(t *testing.T, texts map[string]string) Result {
 		server.Do("ECHO", "the end")
 	}
 	r.Stop()
-	result := r.Check(Claims{Names: []string{"red"}, Tokens: map[string][]uint64{"red": {9, 13}}})
-	t.Logf("answers %.200q: %d steps, %v", said, result.Steps, result.Refused)
+	c.Names = []string{"red"}
+	result := r.Check(c)
+	t.Logf("answers %.400q: %d steps, %v", p.said, result.Steps, result.Refused)
 	return result
 }
 
-// TestScripts has the scripts as they are be steps of the model, and none of those that are broken.
-func TestScripts(t *testing.T) {
+// broken is a script with a rule that was changed, and what is said of the step that is refused.
+type broken struct{ name, script, old, new, says string }
+
+// refuses has the scripts as they are be steps of the model, and none of those that are broken.
+func refuses(t *testing.T, all []broken, play func(t *testing.T, texts map[string]string) Result) {
 	t.Run("as they are", func(t *testing.T) {
 		if r := play(t, scripts(t)); r.Refused != nil || r.Untied != "" || r.Steps < 10 {
 			t.Errorf("%+v", r)
 		}
 	})
-	for _, c := range []struct{ name, script, old, new, says string }{
+	for _, c := range all {
+		t.Run(c.name, func(t *testing.T) {
+			texts := scripts(t)
+			broken := strings.Replace(texts[c.script], c.old, c.new, 1)
+			if broken == texts[c.script] {
+				t.Fatal("nothing is broken")
+			}
+			texts[c.script] = broken
+			if r := play(t, texts); r.Refused == nil || !strings.Contains(r.Refused.Error(), c.says) {
+				t.Errorf("it says %.500v, and not %s", r.Refused, c.says)
+			}
+		})
+	}
+}
+
+// TestScripts has the scripts for exclusive locks be steps of tokens.model, and none of those that
+// are broken.
+func TestScripts(t *testing.T) {
+	refuses(t, []broken{
 		{"a grant is the register as it is", "promise", "tonumber(register) + 1", "tonumber(register)",
 			"(acquire n1 A2 12): the guard is false: (not (reached n r))"},
 		{"a grant does not move the register", "acquire", "redis.call('HSET', KEYS[2], ARGV[3], text)", "",
@@ -125,17 +154,36 @@ func TestScripts(t *testing.T) {
 			"(force n1 A4 13): the guard is false: (not (reached n r))"},
 		{"a server that has forgotten votes", "admitted", "mark[1] ~= known or mark[2] ~= '3'", "false",
 			"(acquire n1 A5 30): the guard is false: (not (out n))"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			texts := scripts(t)
-			broken := strings.Replace(texts[c.script], c.old, c.new, 1)
-			if broken == texts[c.script] {
-				t.Fatal("nothing is broken")
-			}
-			texts[c.script] = broken
-			if r := play(t, texts); r.Refused == nil || !strings.Contains(r.Refused.Error(), c.says) {
-				t.Errorf("it says %.500v, and not %s", r.Refused, c.says)
-			}
+	}, func(t *testing.T, texts map[string]string) Result {
+		return play(t, texts, Claims{Tokens: map[string][]uint64{"red": {9, 13}}}, func(p *played) {
+			p.acquire("A", "5")
+			p.acquire("B", "6")
+			p.confirm("A", "9")
+			p.extend("A", "12", "9")
+			p.confirm("A", "7")
+			p.do("release", "A", "", "0", "20", p.stripe)
+			p.acquire("B", "3")
+			p.extend("A", "0", "9")
+			p.do("force", p.stripe, "0", p.replid)
+			p.extend("B", "0", "13")
+			p.Do("FLUSHALL")
+			p.Do("HSET", registers, "maxttl", "60000")
+			p.acquire("C", "30")
 		})
+	})
+}
+
+// TestAdmission has the recorder see that a server votes again: one alone, so that the model has
+// no such admission.
+func TestAdmission(t *testing.T) {
+	texts := scripts(t)
+	r := play(t, texts, Claims{}, func(p *played) {
+		p.acquire("A", "5")
+		p.Do("FLUSHALL")
+		p.Do("HSET", registers, "candidate", "X")
+		p.Do("EVAL", texts["admit"], "1", registers, p.replid, "X", "60000", "0", "", "0", "", p.replid, p.stripe, "5")
+	})
+	if r.Refused != nil || r.Lost != 1 || !strings.HasPrefix(r.Untied, "a majority had lost its memory") {
+		t.Errorf("%+v", r)
 	}
 }
