@@ -378,7 +378,7 @@ func (r *runner) tie(h *history.History) {
 			given[e.Name] = append(given[e.Name], e.Token)
 		}
 	}
-	r.outcome.Tied = r.steps.Check(steps.Claims{Names: r.names(), Tokens: given,
+	r.outcome.Tied = r.steps.Check(steps.Claims{Names: r.names(), Shared: r.Locks == library.Shared, Tokens: given,
 		Durable:    r.plan.Persistence == cluster.Always,
 		MovedClock: func(node int) bool { return r.cluster.Members[node].Clock.Steps() > 0 }})
 	if err := r.outcome.Tied.Refused; err != nil {

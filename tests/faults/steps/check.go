@@ -6,17 +6,14 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 
-	"github.com/fenlock/fenlock/internal/proof/model"
 	"github.com/fenlock/fenlock/internal/proof/trace"
-	"github.com/fenlock/fenlock/node"
-	"github.com/fenlock/fenlock/proof"
 )
 
 // What a check is told beside what the servers did.
 type Claims struct {
-	Names []string
+	Names  []string
+	Shared bool // some share the names
 	// Tokens are those that clients were given, by name.
 	Tokens map[string][]uint64
 	// Durable: each write is on disk before it is answered.
@@ -34,22 +31,6 @@ type Result struct {
 	Refused error  // a step that is none of the model
 }
 
-var tokens = sync.OnceValue(func() *trace.Machine {
-	text, err := proof.Files.ReadFile("tokens.model")
-	if err != nil {
-		panic(err)
-	}
-	m, err := model.Parse("tokens.model", string(text))
-	if err != nil {
-		panic(err)
-	}
-	mc, err := trace.New(m)
-	if err != nil {
-		panic(err)
-	}
-	return mc
-})
-
 // checker takes the steps of all servers in one order. What one server did comes in its own order.
 // Where a step needs what another server did before, that is taken first, though it was heard
 // later.
@@ -61,15 +42,6 @@ type checker struct {
 	untied  string
 	lost    int
 	admits  int
-}
-
-// name is one of the locks.
-type name struct {
-	*trace.Group
-	key, stripe string
-	rounds      map[uint64]uint64   // by holder: all its extensions are one
-	known       map[uint64]bool     // tokens that were given
-	finished    map[uint64]struct{} // those that a quorum has promised to one holder
 }
 
 // follower is a server as it is followed.
@@ -107,21 +79,19 @@ func (r *Recorder) Check(c Claims) (result Result) {
 		}
 	}
 	for _, of := range c.Names {
-		n := &name{Group: tokens().NewGroup(tokens().NewOpen(), len(k.nodes)), key: prefix + of,
-			stripe: fmt.Sprint(node.Stripe(of)),
-			rounds: map[uint64]uint64{}, known: map[uint64]bool{}, finished: map[uint64]struct{}{}}
-		for _, t := range c.Tokens[of] {
-			n.known[t] = true
-		}
-		k.names = append(k.names, n)
+		k.names = append(k.names, newName(of, c, len(k.nodes)))
 	}
 	k.tell()
 	result.Refused = k.run()
 	result.Untied, result.Lost, result.Admits = k.untied, k.lost, k.admits
 	for i, n := range k.names {
 		result.Steps += n.Steps()
+		holders := map[uint64]int{} // by token
+		for _, t := range n.finished {
+			holders[t]++
+		}
 		for _, t := range c.Tokens[c.Names[i]] {
-			if _, is := n.finished[t]; !is && result.Refused == nil && k.untied == "" {
+			if holders[t]--; holders[t] < 0 && result.Refused == nil && k.untied == "" {
 				result.Refused = fmt.Errorf("%s: a client was given the token %d, which no majority has promised to one holder",
 					c.Names[i], t)
 			}
@@ -131,14 +101,26 @@ func (r *Recorder) Check(c Claims) (result Result) {
 }
 
 // tell notes the tokens that holders have told when they extended: some had no time to write them
-// down.
+// down. Several that share the name may have been promised the same numbers. So it notes whose
+// token is which, by what the holder has asked to confirm as well.
 func (k *checker) tell() {
 	for _, f := range k.nodes {
 		for i := range f.units {
 			all, _ := f.units[i].requests()
 			for _, q := range all {
-				if n := k.named(q.lease); n != nil && q.token != 0 {
-					n.known[q.token] = true
+				n := k.named(q.lease)
+				if n == nil {
+					continue
+				}
+				t := q.token
+				if t != 0 {
+					n.known[t] = true
+				} else if q.op == trace.Confirm {
+					t = q.number
+				}
+				if t != 0 {
+					h := k.holder(q.holder)
+					n.told[h] = max(n.told[h], t)
 				}
 			}
 		}
@@ -219,11 +201,15 @@ func (f *follower) recent() string {
 	return strings.Join(all, "\n")
 }
 
-// see is what a server has of a name.
+// see is what a server has of a name. Reservations are no leases, and keep no epoch.
 func (k *checker) see(s *store, n *name) *trace.Node {
 	x := &trace.Node{Register: s.register(n.stripe)}
-	if holder, origin, is := split(s.leases[n.key].value); is {
-		x.Leases = append(x.Leases, trace.Lease{Holder: k.holder(holder), Origin: origin})
+	epoch, leases := split(s.leases[n.key].value)
+	for _, l := range leases {
+		x.Leases = append(x.Leases, trace.Lease{Holder: k.holder(l.holder), Origin: l.origin})
+		if l.ends != 0 {
+			x.Sharing, x.Epoch = true, epoch
+		}
 	}
 	return x
 }
@@ -272,16 +258,21 @@ func (k *checker) take(i int, f *follower, u *unit, step int) (waits, err error)
 			continue
 		}
 		h := k.holder(q.holder)
-		if n.rounds[h] == 0 && q.token != 0 {
-			if _, is := n.finished[q.token]; !is {
-				if err := n.Do("finish", h, trace.Any, q.token); err != nil {
-					return err, nil
-				}
-				n.finished[q.token] = struct{}{}
+		if q.token == 0 {
+			continue
+		}
+		if n.finished[h] == 0 {
+			if err := n.Do("finish", h, trace.Any, q.token); err != nil {
+				return err, nil
 			}
-			n.rounds[h] = h
-			n.NewRound(h, h, false)
-			if err := n.Starts(h); err != nil {
+			n.finished[h] = q.token
+		}
+		if had := n.finished[h]; had != q.token {
+			return nil, fmt.Errorf("A%d tells the token %d, and has %d", h, q.token, had)
+		}
+		if r := n.round(h, q.shares); !n.rounds[r] {
+			n.rounds[r] = true
+			if err := n.Starts(r); err != nil {
 				return nil, err
 			}
 		}
@@ -298,6 +289,11 @@ func (k *checker) serve(i int, f *follower, u *unit, all []request) error {
 		}
 	}
 	before := f.store.clone()
+	for _, q := range all {
+		if e, has := before.leases[q.lease]; has {
+			before.leases[q.lease] = u.left(&q, e, moved)
+		}
+	}
 	if err := u.apply(f.store); err != nil {
 		return err
 	}
@@ -307,7 +303,7 @@ func (k *checker) serve(i int, f *follower, u *unit, all []request) error {
 			continue
 		}
 		known, _, _ := strings.Cut(q.known, "/") // how many replicas there are may follow
-		d := trace.Served{Node: i, Op: q.op, Token: q.number, Counts: known == "" || known == f.store.repl,
+		d := trace.Served{Node: i, Op: q.op, Reads: q.shares, Token: q.number, Counts: known == "" || known == f.store.repl,
 			Before: k.see(before, n), After: k.see(f.store, n)}
 		touched, raised := false, false
 		for _, l := range u.calls {
@@ -317,13 +313,11 @@ func (k *checker) serve(i int, f *follower, u *unit, all []request) error {
 		if d.Holder = k.holder(q.holder); q.op == trace.Force {
 			d.Holder = k.holder("operator of " + n.key)
 		}
-		var own *trace.Lease
-		if len(d.After.Leases) > 0 && d.After.Leases[0].Holder == d.Holder {
-			own = &d.After.Leases[0]
-		}
+		had, own := leaseOf(d.Before, d.Holder), leaseOf(d.After, d.Holder)
 		switch q.op {
 		case trace.Acquire:
-			if d.Granted = touched && raised && own != nil; d.Granted {
+			// One that comes to share the name moves no register where others share it.
+			if d.Granted = touched && own != nil && (raised || q.shares && had == nil); d.Granted {
 				d.Answer = own.Origin
 			}
 		case trace.Confirm:
@@ -332,12 +326,12 @@ func (k *checker) serve(i int, f *follower, u *unit, all []request) error {
 			if d.Granted = touched && own != nil; d.Granted {
 				d.Answer = own.Origin
 			}
-			d.Rounds = []uint64{n.rounds[d.Holder]}
+			d.Rounds = []uint64{n.round(d.Holder, q.shares)}
 		case trace.Force:
 			d.Granted, d.Answer = raised, d.After.Register
 		}
 		if (q.op == trace.Acquire || q.op == trace.Force) && !n.Begun(d.Holder) {
-			if err := n.Begin(d.Holder); err != nil {
+			if err := n.begin(d.Holder, &q); err != nil {
 				return err
 			}
 		}
@@ -353,14 +347,12 @@ func (k *checker) serve(i int, f *follower, u *unit, all []request) error {
 	return nil
 }
 
-// finish has a holder finish as soon as it can, if a client has told that the token was given.
-func (n *name) finish(holder, token uint64) {
-	if _, is := n.finished[token]; is || !n.known[token] {
-		return
+// leaseOf returns the lease that a holder has, nil if it has none.
+func leaseOf(x *trace.Node, holder uint64) *trace.Lease {
+	if at := slices.IndexFunc(x.Leases, func(l trace.Lease) bool { return l.Holder == holder }); at >= 0 {
+		return &x.Leases[at]
 	}
-	if n.Do("finish", holder, trace.Any, token) == nil {
-		n.finished[token] = struct{}{}
-	}
+	return nil
 }
 
 // begins is a server that is heard from now on, as it was not before, or not for a while.
@@ -402,7 +394,7 @@ func (k *checker) admitted(i int, f *follower, u *unit) (waits, err error) {
 	}
 	after.repl = u.arg(0)
 	for key, e := range after.leases {
-		if u.line.at >= e.ends {
+		if after.leases[key] = e.until(u.line.at); u.line.at >= e.ends {
 			delete(after.leases, key)
 		}
 	}

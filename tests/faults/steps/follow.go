@@ -26,6 +26,7 @@ type unit struct {
 // request is one that a script has carried out.
 type request struct {
 	op            trace.Op
+	shares        bool // it lets others share the name
 	lease, stripe string
 	holder        string
 	number        uint64 // a confirm's, or the floor of an extend or of a forced release
@@ -89,14 +90,15 @@ func (u *unit) requests() (all []request, known bool) {
 		return ""
 	}
 	switch u.script {
-	case "acquire":
-		return []request{{op: trace.Acquire, lease: key(0), holder: u.arg(0), stripe: u.arg(2), known: u.arg(4)}}, true
+	case "acquire", "acquireshared":
+		return []request{{op: trace.Acquire, shares: u.script == "acquireshared", lease: key(0), holder: u.arg(0),
+			stripe: u.arg(2), known: u.arg(4)}}, true
 	case "confirm":
 		return []request{{op: trace.Confirm, lease: key(0), holder: u.arg(0), stripe: u.arg(1), number: number(2),
 			known: u.arg(3)}}, true
-	case "extend":
-		return []request{{op: trace.Extend, lease: key(0), holder: u.arg(0), stripe: u.arg(2), number: number(3),
-			token: number(5), known: u.arg(4)}}, true
+	case "extend", "extendshared":
+		return []request{{op: trace.Extend, shares: u.script == "extendshared", lease: key(0), holder: u.arg(0),
+			stripe: u.arg(2), number: number(3), token: number(5), known: u.arg(4)}}, true
 	case "release":
 		return []request{{op: trace.Release, lease: key(0), holder: u.arg(0)}}, true
 	case "force":
@@ -127,54 +129,6 @@ func (u *unit) arg(at int) string {
 		return u.argv[at]
 	}
 	return ""
-}
-
-// split takes the value of a lease apart. It has no holder if it reserves the name for a waiter.
-func split(value string) (holder string, origin uint64, is bool) {
-	if strings.HasPrefix(value, "next:") || strings.HasPrefix(value, "shared:") {
-		return "", 0, false
-	}
-	end := max(strings.LastIndexByte(value, ' '), 0) // a holder's label may have spaces
-	digits, _, _ := strings.Cut(strings.TrimPrefix(value[end:], " "), "/")
-	holder = value[:end]
-	origin, err := strconv.ParseUint(digits, 10, 64)
-	return holder, origin, err == nil
-}
-
-// roughly is how far the time of a line may be from that of the script, which is a little earlier.
-// It is more where the server had no processor.
-const roughly = 50 // ms
-
-// there decides whether a lease was still there when a script looked at it. It was, if its time was
-// not over by then. If it was over, or if that is not known, since the server's clock has been
-// moved, what the script did tells. The time of a lease may end earlier in the model than on any
-// clock: that is a free move of it.
-func (u *unit) there(key string, e entry, movedClock bool) bool {
-	if u.line.at < e.ends-roughly && !movedClock {
-		for i, l := range u.calls {
-			if isNX(l) && l.args[1] == key && u.wasSet(i) {
-				return false // something else has ended it
-			}
-		}
-		return true
-	}
-	had, origin, _ := split(e.value)
-	for i, l := range u.calls {
-		if len(l.args) < 2 || l.args[1] != key {
-			continue
-		}
-		switch {
-		case l.args[0] == "PEXPIRE" || l.args[0] == "DEL":
-			return true
-		case isNX(l):
-			return !u.wasSet(i)
-		case l.args[0] == "SET":
-			holder, now, is := split(l.args[2])
-			return l.args[len(l.args)-1] == "KEEPTTL" ||
-				is && holder == had && now == origin && u.script != "acquire" && u.script != "acquires"
-		}
-	}
-	return u.line.at < e.ends
 }
 
 // apply carries out what a script has called. Of a SET that sets nothing where something is, what

@@ -64,6 +64,9 @@ func parseStore(text string) (*store, error) {
 			if err != nil {
 				return nil, err
 			}
+			if strings.HasPrefix(words[3], shared) {
+				words[3] = strings.ReplaceAll(words[3], `\`, "\n") // as dump has it
+			}
 			s.leases[words[1]] = entry{words[3], ends}
 		default:
 			return nil, fmt.Errorf("what is %.200q?", text)
@@ -136,6 +139,12 @@ func (s *store) write(l line) (known bool) {
 					return false
 				}
 				e.ends, i = l.at+ms, i+1
+			case "PXAT":
+				ms, err := strconv.ParseFloat(l.args[i+1], 64)
+				if err != nil {
+					return false
+				}
+				e.ends, i = ms, i+1
 			case "KEEPTTL":
 				e.ends = s.leases[key].ends
 			case "NX": // the caller knows whether it was set
