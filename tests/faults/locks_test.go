@@ -10,12 +10,13 @@ import (
 )
 
 // A sample of what "make faults" does with LOCKS: eight processes on five servers that are
-// killed, stopped and cut off.
+// killed, stopped and cut off. Each step of these is one of the model that is proved.
 func TestLocks(t *testing.T) {
 	for _, locks := range library.Locks[1:] {
 		t.Run(locks, func(t *testing.T) {
 			c := testCampaign(t)
 			c.Locks, c.Clients, c.Seconds, c.histories, c.parallel, c.Keep = locks, usualClients(locks), 8, 2, 2, true
+			c.Steps = true
 			if err := c.choose("kill,stop server,pause client,kill client,partition,cut,half-open,wipe"); err != nil {
 				t.Fatal(err)
 			}
@@ -34,6 +35,9 @@ func TestLocks(t *testing.T) {
 					t.Fatal(err)
 				}
 				sets += together(h)
+				if o.Tied.Steps < 100 && o.Tied.Untied == "" {
+					t.Errorf("seed %d: %+v", o.Seed, o.Tied)
+				}
 			}
 			t.Logf("%d readers, %d pairs at a time, %d let others in; %d of several names; followers saw %d changes", sum.Shared,
 				sum.Beside, sum.Downgraded, sets, sum.Followed)

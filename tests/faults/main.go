@@ -102,9 +102,8 @@ func parse(args []string, usage io.Writer) (campaign, error) {
 	case c.Locks == library.Shared && slices.ContainsFunc(group.Engines, func(e *cluster.Engine) bool { return e.Alone }):
 		return c, fmt.Errorf("the nodes of -engine %s lease a name to one holder only, so that there are no -locks shared",
 			group.Name)
-	case c.Steps && (group.Name != cluster.Groups[0].Name || c.Library != library.Fenlock ||
-		c.Locks != library.Exclusive && c.Locks != library.Shared || c.compares):
-		return c, errors.New("-steps is for exclusive and shared locks of fenlock on Valkey")
+	case c.Steps && (group.Name != cluster.Groups[0].Name || c.Library != library.Fenlock || c.compares):
+		return c, errors.New("-steps is for fenlock on Valkey")
 	case flags.NArg() > 0:
 		return c, fmt.Errorf("what is %q? There are flags only", flags.Arg(0))
 	case c.histories < 1 || c.Seconds < 1 || c.parallel < 1 || c.Clients < 1 || *nodes < 1:

@@ -45,7 +45,7 @@ func TestAgain(t *testing.T) {
 		{"-locks", "lead", "-clients", "3"},
 		{"-steps", "-seconds", "5"},
 		{"-steps", "-kinds", "wipe,flush"},
-		{"-steps", "-locks", "shared"},
+		{"-steps", "-locks", "slots"},
 	} {
 		one, err := parse(args, &bytes.Buffer{})
 		if err != nil {
@@ -92,7 +92,7 @@ func TestWrongFlags(t *testing.T) {
 		"-engine etcd -locks shared":  "lease a name to one holder only",
 		"-locks lead -compare":        "-locks is for fenlock",
 		"-engine etcd -steps":         "-steps is for",
-		"-locks slots -steps":         "-steps is for",
+		"-library redsync -steps":     "-steps is for",
 		"-engine file -rolling":       "no server of -engine file goes",
 		"-steps -kinds evict,kill":    "is not seen",
 		"-seconds 1 -kinds kill,no":   `no kind of fault "no"`,

@@ -378,7 +378,11 @@ func (r *runner) tie(h *history.History) {
 			given[e.Name] = append(given[e.Name], e.Token)
 		}
 	}
-	r.outcome.Tied = r.steps.Check(steps.Claims{Names: r.names(), Shared: r.Locks == library.Shared, Tokens: given,
+	names, shared := r.names(), r.Locks == library.Shared
+	if r.Locks == library.Slots { // the holders of its slots share the name
+		names, shared = append(names, Names[0]), true
+	}
+	r.outcome.Tied = r.steps.Check(steps.Claims{Names: names, Shared: shared, Tokens: given,
 		Durable:    r.plan.Persistence == cluster.Always,
 		MovedClock: func(node int) bool { return r.cluster.Members[node].Clock.Steps() > 0 }})
 	if err := r.outcome.Tied.Refused; err != nil {
