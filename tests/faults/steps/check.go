@@ -4,6 +4,7 @@ package steps
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -49,6 +50,7 @@ type follower struct {
 	units []unit
 	at    int
 	store *store
+	ended bool   // its process ended, and not all that this did last may have been heard
 	lost  bool   // it has lost its memory, and was not admitted since
 	since int    // the number of the step by which it was lost
 	reads []read // of its registers, by those who have another server admitted
@@ -83,7 +85,6 @@ func (r *Recorder) Check(c Claims) (result Result) {
 	}
 	k.tell()
 	result.Refused = k.run()
-	result.Untied, result.Lost, result.Admits = k.untied, k.lost, k.admits
 	for i, n := range k.names {
 		result.Steps += n.Steps()
 		holders := map[uint64]int{} // by token
@@ -91,12 +92,14 @@ func (r *Recorder) Check(c Claims) (result Result) {
 			holders[t]++
 		}
 		for _, t := range c.Tokens[c.Names[i]] {
-			if holders[t]--; holders[t] < 0 && result.Refused == nil && k.untied == "" {
+			if holders[t]--; holders[t] < 0 && result.Refused == nil && k.untied == "" &&
+				!k.unheard(n, t, slices.Collect(maps.Values(k.holders))...) {
 				result.Refused = fmt.Errorf("%s: a client was given the token %d, which no majority has promised to one holder",
 					c.Names[i], t)
 			}
 		}
 	}
+	result.Untied, result.Lost, result.Admits = k.untied, k.lost, k.admits
 	return result
 }
 
@@ -149,6 +152,7 @@ func (k *checker) holder(text string) uint64 {
 func (k *checker) run() error {
 	for step := 0; k.untied == ""; step++ {
 		var blocked error
+		var missing []unpromised
 		best, tried := -1, make([]bool, len(k.nodes))
 		for {
 			best = -1
@@ -156,6 +160,9 @@ func (k *checker) run() error {
 				if !tried[i] && f.at < len(f.units) && (best < 0 || f.units[f.at].at < k.nodes[best].units[k.nodes[best].at].at) {
 					best = i
 				}
+			}
+			if best < 0 && slices.ContainsFunc(missing, func(m unpromised) bool { return k.unheard(m.name, m.token, m.holder) }) {
+				return nil
 			}
 			if best < 0 {
 				return blocked // nil: that was all
@@ -170,12 +177,43 @@ func (k *checker) run() error {
 				break
 			}
 			tried[best] = true
+			if m, is := waits.(unpromised); is {
+				missing = append(missing, m)
+			}
 			if blocked == nil {
 				blocked = fmt.Errorf("server %d: %w\nafter it did\n%s", best+1, waits, f.recent())
 			}
 		}
 	}
 	return nil
+}
+
+// unpromised is a token that no majority has promised to its holder so far.
+type unpromised struct {
+	error
+	name          *name
+	holder, token uint64
+}
+
+// unheard has the record end if only promises of servers are missing whose processes ended. Such a
+// promise may have reached the client, and not the recorder. It reports whether that may be so for
+// one of the holders.
+func (k *checker) unheard(n *name, token uint64, holders ...uint64) bool {
+	for _, h := range holders {
+		if n.finished[h] != 0 || !n.Begun(h) {
+			continue
+		}
+		for i, f := range k.nodes {
+			if f.ended {
+				n.Fix("promised", 1, uint64(i), h, token)
+			}
+		}
+		if n.Do("finish", h, trace.Any, token) == nil {
+			k.untied = fmt.Sprintf("a server ended, and that it promised the token %d was not heard", token)
+			return true
+		}
+	}
+	return false
 }
 
 // recent is what the server did last, and what it was to do, of what may change something.
@@ -263,7 +301,7 @@ func (k *checker) take(i int, f *follower, u *unit, step int) (waits, err error)
 		}
 		if n.finished[h] == 0 {
 			if err := n.Do("finish", h, trace.Any, q.token); err != nil {
-				return err, nil
+				return unpromised{err, n, h, q.token}, nil
 			}
 			n.finished[h] = q.token
 		}
@@ -359,6 +397,7 @@ func leaseOf(x *trace.Node, holder uint64) *trace.Lease {
 func (k *checker) begins(i int, f *follower, now *store, step int) error {
 	had := f.store
 	f.store = now
+	f.ended = f.ended || had != nil && now.run != had.run
 	switch {
 	case had == nil, now.remembers(had):
 		return nil
@@ -369,7 +408,11 @@ func (k *checker) begins(i int, f *follower, now *store, step int) error {
 		k.untied = fmt.Sprintf("server %d, which writes everything to its disk, has more after a restart than was heard", i+1)
 		return nil
 	}
-	return k.loses(i, f, step)
+	err := k.loses(i, f, step)
+	if err != nil && now.ahead(had) {
+		k.untied, err = fmt.Sprintf("server %d has more after a restart than was heard", i+1), nil
+	}
+	return err
 }
 
 // loses is a server with another memory.
@@ -410,21 +453,27 @@ func (k *checker) admitted(i int, f *follower, u *unit) (waits, err error) {
 		k.untied = "a majority had lost its memory: the model has no such admission"
 		return nil, nil
 	}
-	for j, n := range k.names {
-		var readings []trace.Reading
-		for w, other := range k.nodes {
-			var least *trace.Reading
-			for _, r := range other.reads {
-				if of := &r.of[j]; w != i && r.step > f.since && !of.Out && (least == nil || of.Register < least.Register) {
-					least = of
+	var reads []read // the least of each of the others that the client can have read: nothing past what it wrote
+	for w, other := range k.nodes {
+		at := slices.IndexFunc(other.reads, func(r read) bool {
+			for j, of := range r.of {
+				if of.Out || of.Register > after.register(k.names[j].stripe) {
+					return false
 				}
 			}
-			if least != nil {
-				readings = append(readings, *least)
-			}
+			return r.step > f.since
+		})
+		if w != i && at >= 0 {
+			reads = append(reads, other.reads[at])
 		}
-		if need := len(k.nodes) - len(k.nodes)/2; len(readings) < need {
-			return fmt.Errorf("it is admitted by the registers of %d others, and %d are needed", len(readings), need), nil
+	}
+	if need := len(k.nodes) - len(k.nodes)/2; len(reads) < need {
+		return fmt.Errorf("it is admitted by the registers of %d others, and %d are needed", len(reads), need), nil
+	}
+	for j, n := range k.names {
+		var readings []trace.Reading
+		for _, r := range reads {
+			readings = append(readings, r.of[j])
 		}
 		if err := n.Admitted(i, readings, k.see(after, n)); err != nil {
 			return nil, err

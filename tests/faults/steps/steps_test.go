@@ -187,3 +187,27 @@ func TestAdmission(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 }
+
+// TestUnheard has two of three servers promise a token. What the second one did was not heard. That
+// is a step that is refused, unless the process of that server has ended since.
+func TestUnheard(t *testing.T) {
+	for _, run := range []string{"a", "b"} {
+		is := func(run string) event {
+			return event{store: &store{run: run, fields: map[string]string{}, leases: map[string]entry{}},
+				line: line{args: []string{"?"}}}
+		}
+		call := func(lua bool, args ...string) event { return event{line: line{lua: lua, args: args}} }
+		stripe := fmt.Sprint(node.Stripe("red"))
+		r := &Recorder{nodes: []*record{{events: []event{is("a"),
+			call(false, "EVAL", "-- acquire:", "1", prefix+"red", "A", "50000", stripe, "5"),
+			call(true, "SET", prefix+"red", "A 5", "NX", "PX", "50000"),
+			call(true, "HSET", registers, stripe, "5"),
+			call(false, "EVAL", "-- extend:", "1", prefix+"red", "A", "50000", stripe, "0", "", "5"),
+			call(true, "PEXPIRE", prefix+"red", "50000"),
+		}}, {events: []event{is("a"), is(run)}}, {events: []event{is("a")}}}}
+		if result := r.Check(Claims{Names: []string{"red"}}); (result.Refused == nil) != (run == "b") ||
+			(result.Untied == "") != (run == "a") {
+			t.Errorf("then it is %s: %+v", run, result)
+		}
+	}
+}
