@@ -3,6 +3,7 @@
 package cluster
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -131,6 +132,23 @@ func TestSettle(t *testing.T) {
 				t.Errorf("left are %v, %v", left, err)
 			}
 		})
+	}
+}
+
+// The same of a lease that several share: an extension of one makes it last as long as the last one.
+func TestSettleShared(t *testing.T) {
+	m := New(t, Groups[0], 1, Off, 1).Members[0]
+	m.Clock.Step(time.Hour)
+	m.Clock.Step(-time.Hour)
+	late, soon := time.Now().Add(time.Hour).UnixMilli(), time.Now().UnixMilli()
+	ask(t, m, "SET", "name", fmt.Sprintf("shared:5\n%d 5 0 A\n%d 5 0 B", late, soon), "PXAT", fmt.Sprint(late))
+	if err := m.Settle(); err != nil {
+		t.Fatal(err)
+	}
+	value := ask(t, m, "GET", "name")
+	if lines := strings.Split(value, "\n"); len(lines) != 3 || strings.Contains(value, fmt.Sprint(late)) ||
+		!strings.HasSuffix(lines[1], " 5 0 A") || lines[2] != fmt.Sprintf("%d 5 0 B", soon) {
+		t.Errorf("it is %q", value)
 	}
 }
 

@@ -215,13 +215,26 @@ func (m *Member) settle(s valkey) error {
 		return nil
 	}
 	err := expectOK(s, Brief, "EVAL", `
+		local time = redis.call('TIME')
 		for _, key in ipairs(redis.call('KEYS', '*')) do
 			local longest = tonumber(ARGV[1])
 			if string.sub(key, 1, #ARGV[2]) == ARGV[2] then
 				longest = 15000
 			end
 			if redis.call('PTTL', key) > longest then
-				redis.call('PEXPIRE', key, longest)
+				local value = redis.call('TYPE', key).ok == 'string' and redis.call('GET', key) or ''
+				local several = string.sub(value, 1, 7) == 'shared:'
+				if several then
+					-- Each of those that share the name has an end of its own.
+					local last = time[1] * 1000 + math.floor(time[2] / 1000) + longest
+					value = string.gsub(value, '\n(%d+)', function(ends)
+						return '\n' .. string.format('%.0f', math.min(tonumber(ends), last))
+					end)
+				end
+				redis.call('PEXPIRE', key, longest) -- first: a full server writes after it
+				if several then
+					redis.call('SET', key, value, 'KEEPTTL')
+				end
 			end
 		end
 		return redis.status_reply('OK')`, "0", fmt.Sprint(TTL.Milliseconds()), QueuePrefix)
@@ -248,7 +261,7 @@ func valkeyLeftovers(m *Member) (all []Leftover, err error) {
 		for _, key in ipairs(redis.call('KEYS', '*')) do
 			local holder = redis.call('TYPE', key).ok
 			if holder == 'string' then
-				holder = redis.call('GET', key)
+				holder = string.gsub(redis.call('GET', key), '\n', ', ')
 			end
 			all[#all+1] = key .. ' ' .. tostring(redis.call('PTTL', key)) .. ' ' .. holder
 		end
