@@ -135,7 +135,8 @@ func TestSettle(t *testing.T) {
 	}
 }
 
-// The same of a lease that several share: an extension of one makes it last as long as the last one.
+// The same of a lease that several share. An extension of one of them makes the key last as long as
+// the longest.
 func TestSettleShared(t *testing.T) {
 	m := New(t, Groups[0], 1, Off, 1).Members[0]
 	m.Clock.Step(time.Hour)

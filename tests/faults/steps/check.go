@@ -161,10 +161,12 @@ func (k *checker) run() error {
 					best = i
 				}
 			}
-			if best < 0 && slices.ContainsFunc(missing, func(m unpromised) bool { return k.unheard(m.name, m.token, m.holder) }) {
-				return nil
-			}
 			if best < 0 {
+				for _, m := range missing {
+					if k.unheard(m.name, m.token, m.holder) {
+						return nil
+					}
+				}
 				return blocked // nil: that was all
 			}
 			f := k.nodes[best]
@@ -306,7 +308,7 @@ func (k *checker) take(i int, f *follower, u *unit, step int) (waits, err error)
 			n.finished[h] = q.token
 		}
 		if had := n.finished[h]; had != q.token {
-			return nil, fmt.Errorf("A%d tells the token %d, and has %d", h, q.token, had)
+			return nil, fmt.Errorf("holder A%d tells the token %d, and has %d", h, q.token, had)
 		}
 		if r := n.round(h, q.shares); !n.rounds[r] {
 			n.rounds[r] = true

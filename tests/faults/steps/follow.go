@@ -131,6 +131,61 @@ func (u *unit) arg(at int) string {
 	return ""
 }
 
+// roughly is how far the time of a line may be from that of the script, which is a little earlier.
+// It is more where the server had no processor.
+const roughly = 50 // ms
+
+// there decides whether a lease was still there when a script looked at it. It was, if its time was
+// not over by then. If it was over, or if that is not known, since the server's clock has been
+// moved, what the script did tells. The time of a lease may end earlier in the model than on any
+// clock: that is a free move of it. Of several holders that share it, left decides.
+func (u *unit) there(key string, e entry, movedClock bool) bool {
+	several := strings.HasPrefix(e.value, shared)
+	if u.line.at < e.ends-roughly && !movedClock || several {
+		for i, l := range u.calls {
+			if isNX(l) && l.args[1] == key && u.wasSet(i) {
+				return false // something else has ended it
+			}
+		}
+		return true
+	}
+	_, had := split(e.value)
+	for i, l := range u.calls {
+		if len(l.args) < 2 || l.args[1] != key {
+			continue
+		}
+		switch {
+		case l.args[0] == "PEXPIRE" || l.args[0] == "DEL":
+			return true
+		case isNX(l):
+			return !u.wasSet(i)
+		case l.args[0] == "SET":
+			return l.args[len(l.args)-1] == "KEEPTTL" ||
+				len(had) == 1 && holds(l.args[2], had[0]) && u.script != "acquire" && u.script != "acquires"
+		}
+	}
+	return u.line.at < e.ends
+}
+
+// left is what a script found of a lease that several have together: as there, for each of them. A
+// script that writes the lease writes all that it found. If it did not, nothing rests on which of
+// them were there. A lease whose time was over may be created again with the same origin, if the
+// register is still that. Then the epoch is gone, which no floor has ended.
+func (u *unit) left(q *request, e entry, movedClock bool) entry {
+	written := ""
+	for _, l := range u.calls {
+		if l.is("SET", q.lease) && !isNX(l) {
+			written = l.args[2]
+		}
+	}
+	had, _ := split(e.value)
+	has, _ := split(written)
+	ended := q.op == trace.Extend && had != 0 && has == 0 && q.number <= had
+	return e.only(func(l lease) bool {
+		return written == "" || u.line.at < l.ends-roughly && !movedClock || !ended && holds(written, l)
+	})
+}
+
 // apply carries out what a script has called. Of a SET that sets nothing where something is, what
 // comes next tells what it was.
 func (u *unit) apply(s *store) error {

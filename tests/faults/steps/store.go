@@ -30,6 +30,25 @@ type entry struct {
 	ends  float64 // ms
 }
 
+// only is the value without those that share the name and do not fit.
+func (e entry) only(fits func(l lease) bool) entry {
+	if !strings.HasPrefix(e.value, shared) {
+		return e
+	}
+	var kept []string
+	for i, line := range strings.Split(e.value, "\n") {
+		_, all := split(shared + "0\n" + line)
+		if i == 0 || len(all) == 0 || fits(all[0]) {
+			kept = append(kept, line)
+		}
+	}
+	e.value = strings.Join(kept, "\n")
+	return e
+}
+
+// until is the lease without those that ended by a moment of the server's clock.
+func (e entry) until(at float64) entry { return e.only(func(l lease) bool { return at < l.ends }) }
+
 // dump is what a snapshot is made by.
 const dump = `-- steps: all that is here
 local all = {}
