@@ -63,8 +63,8 @@ type read struct {
 
 // Check has each step be one of the model. The recorder has to be stopped.
 func (r *Recorder) Check(c Claims) (result Result) {
-	if r.problem != nil && strings.HasPrefix(r.problem.Error(), "what is") {
-		result.Refused = r.problem
+	if r.unread != nil {
+		result.Refused = r.unread
 		return result
 	}
 	k := &checker{Claims: c, holders: map[string]uint64{}}

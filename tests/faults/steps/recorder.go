@@ -27,8 +27,9 @@ type Server struct {
 type Recorder struct {
 	mu      sync.Mutex
 	nodes   []*record
-	number  int // of snapshots
-	problem error
+	number  int   // of snapshots
+	problem error // the last one, with a connection
+	unread  error // a line that is not understood
 	end     context.CancelFunc
 	work    sync.WaitGroup
 }
@@ -137,7 +138,9 @@ func (r *Recorder) hear(began time.Time, n *record, lines *bufio.Reader, number 
 		}
 		l, err := parseLine(strings.TrimSuffix(text, "\r\n"))
 		if err != nil {
-			r.failed(err)
+			r.mu.Lock()
+			r.unread = err
+			r.mu.Unlock()
 			l = line{args: []string{"?", err.Error()}}
 		}
 		e := event{at: time.Since(began), line: l}
