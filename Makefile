@@ -5,7 +5,7 @@ GOFMT := find . -name '*.go' -not -path './.*' -print0 | xargs -0 gofmt
 # In the order of how long their tests take: make test begins with the longest.
 MODULES := tests node/valkeynode . node/zknode cmd/fenlock node/mysqlnode node/pgnode node/etcdnode node/bucketnode examples examples/natsnode node/goredisnode bench deploy/check fence/fencepgx integration/fenlockcertmagic integration/fenlockcron integration/fenlockgocron integration/fenlockgoose integration/fenlockmigrate integration/fenlockotel tools
 
-.PHONY: help build man site picture setup test campaigns race interop search-three search-shared search-handover search-given search-raises search-steps proof proof-audit sim faults compare overload fuzz bench bench-against verify verify-fmt verify-vet \
+.PHONY: help build man site picture setup test campaigns race interop search-three search-shared search-handover search-given search-full search-steps proof proof-audit sim faults compare overload fuzz bench bench-against verify verify-fmt verify-vet \
 	version release release-check verify-workflows verify-staticcheck verify-tidy verify-docs verify-clean fix fix-fmt fix-tidy fix-docs
 
 help: ## list the targets
@@ -41,8 +41,8 @@ race: setup ## make test under the race detector
 interop: setup ## locks shared with npm redlock (needs node and npm)
 	cd tests && go test -count=1 -tags npm -run NPM -v ./...
 
-search-three: ## explore three attempts as far as SEARCH_TIME allows (default 5m)
-	FENLOCK_SEARCH_TIME=$${SEARCH_TIME:-5m} go test -count=1 -tags three -timeout 0 -run ThreeAttempts -v ./internal/core
+search-three: ## explore three attempts to the end, which takes some minutes
+	go test -count=1 -tags three -timeout 0 -run ThreeAttempts -v ./internal/core
 
 search-shared: ## explore names that are shared further than make campaigns does
 	SEARCH_SHARED=1 go test -count=1 -tags campaign -timeout 0 -run EveryInterleavingShared -v ./internal/core
@@ -53,8 +53,8 @@ search-handover: ## explore locks that are handed over further than make campaig
 search-given: ## explore names that are given at a release further than make campaigns does
 	SEARCH_GIVEN=1 go test -count=1 -tags campaign -timeout 0 -run 'EveryInterleavingGiven|GivenExclusion' -v ./internal/core
 
-search-raises: ## explore two extensions each, and not of the first attempt only
-	SEARCH_RAISES=1 go test -count=1 -tags campaign -timeout 0 -run 'EveryInterleaving$$' -v ./internal/core
+search-full: ## explore every state, also where make campaigns leaves out those that make no difference
+	SEARCH_FULL=1 go test -count=1 -tags campaign -timeout 0 -run 'EveryInterleaving$$' -v ./internal/core
 
 search-steps: ## have each move of the exhaustive check be one of the models that are proved
 	SEARCH_STEPS=1 go test -count=1 -tags campaign -timeout 0 -run EveryInterleaving -v ./internal/core

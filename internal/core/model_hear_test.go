@@ -74,6 +74,7 @@ func (m *model) hear(s *state, mv move, t *trace) (violation string) {
 		t.say("%s hears of its %s at node %d: %s%s", name(i), what, n+1, words(reply), m.outcome(a, action, finished))
 	}
 	if finished {
+		m.did(s, i)
 		return cmp.Or(m.wrongToken(s, i), m.outrun(s))
 	}
 	return violation
@@ -152,6 +153,9 @@ func (m *model) hearExtend(s *state, i, n int, t *trace) (violation string) {
 	}
 	m.carryOut(s, i, action)
 	_, outcome := a.core.Extension()
+	if outcome == core.Carried {
+		m.did(s, i)
+	}
 	if t != nil {
 		t.say("%s hears of its extend of round %d at node %d: %s%s", name(i), round, n+1, words(reply),
 			map[bool]string{true: ", carried"}[outcome == core.Carried])

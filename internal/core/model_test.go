@@ -57,6 +57,8 @@ type model struct {
 	late      bool            // answers to earlier extensions are heard: see model_late_test.go
 	goesOn    bool            // extensions that some nodes have refused go on
 	gives     int             // an attempt may wait, and each node gives it the name so often at most: see giveMoves
+	grouped   bool            // see grouped
+	deeds     func(deed)      // hears of what attempts do
 	broken    broken
 	tied      bool // each move is steps of a model that is proved
 	tie       *tie // of one worker

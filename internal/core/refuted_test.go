@@ -65,6 +65,11 @@ func TestRefutedVariants(t *testing.T) {
 				t.Fatalf("not refuted: %v", r)
 			}
 			t.Logf("refuted after %d states, %.1fs:\n%s", r.States, r.Elapsed.Seconds(), r.steps(&v.model))
+			few := v.model
+			few.grouped = true
+			if r := survey(&few, 1, time.Time{}); r.Violation == "" {
+				t.Errorf("not refuted by a search that is grouped: %v", r)
+			}
 		})
 	}
 }

@@ -253,6 +253,13 @@ func (r result) steps(m *model) string {
 // explore searches on all cores until the deadline, for what must not be there.
 func explore(t *testing.T, m *model, deadline time.Time) result {
 	t.Helper()
+	if m.grouped {
+		r := survey(m, runtime.GOMAXPROCS(0), deadline)
+		if t.Log(r); r.Violation != "" {
+			t.Fatalf("%s; make search-full finds the path", r.Violation)
+		}
+		return r
+	}
 	r := search(m, runtime.GOMAXPROCS(0), deadline)
 	t.Log(r)
 	if r.Violation != "" {

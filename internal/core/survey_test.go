@@ -1,5 +1,3 @@
-//go:build three
-
 package core_test
 
 import (
@@ -11,10 +9,10 @@ import (
 	"time"
 )
 
-// survey is search for what does not fit into memory. Of a state that was seen, 64 bits of its hash
-// are kept and nothing else. States that are to be expanded are taken last in, first out, so that
-// there are few of them. It finds no path to a violation, and may take a state for one that it has
-// seen. Among n states, by chance, that is about n²/2⁶⁵ times.
+// survey is search for what does not fit into memory, or is grouped. Of a state that was seen, 64
+// bits of its hash are kept and nothing else. States that are to be expanded are taken last in,
+// first out, so that there are few of them. It finds no path to a violation, and may take a state
+// for one that it has seen. Among n states, by chance, that is about n²/2⁶⁵ times.
 func survey(m *model, workers int, deadline time.Time) result {
 	started := time.Now()
 	m.attempts = cmp.Or(m.attempts, 2)
@@ -63,7 +61,7 @@ func (s *surveyor) take() *chunk {
 	for len(s.stack) == 0 && s.working > 0 && s.violation == "" && !s.late {
 		s.more.Wait()
 	}
-	s.late = s.late || time.Now().After(s.deadline)
+	s.late = s.late || !s.deadline.IsZero() && time.Now().After(s.deadline)
 	if len(s.stack) == 0 || s.violation != "" || s.late {
 		s.more.Broadcast()
 		return nil
@@ -97,35 +95,48 @@ func (s *surveyor) chunk() *chunk {
 }
 
 func (s *surveyor) work() {
-	enc := newEncoder(s.m)
+	enc, out := newEncoder(s.m), (*chunk)(nil)
+	visit := func(next *state) {
+		s.transitions.Add(1)
+		if !s.seen.add(enc.hash(next).hi) {
+			return
+		}
+		out.states[out.n] = *next
+		if out.n++; out.n == len(out.states) {
+			s.put(out, false, "")
+			out = s.chunk()
+		}
+	}
+	expand := (&grouped{m: s.m, visit: visit}).expand
+	if !s.m.grouped {
+		expand = s.m.inFull(visit)
+	}
 	for c := s.take(); c != nil; c = s.take() {
-		out, violation := s.chunk(), ""
+		violation := ""
+		out = s.chunk()
 		for i := 0; i < c.n && violation == ""; i++ {
-			out, violation = s.expand(&c.states[i], enc, out)
+			violation = expand(&c.states[i])
 		}
 		s.pool.Put(c)
 		s.put(out, true, violation)
 	}
 }
 
-func (s *surveyor) expand(from *state, enc *encoder, out *chunk) (*chunk, string) {
-	moves := s.m.moves(from, nil)
-	s.transitions.Add(int64(len(moves)))
-	for _, mv := range moves {
-		next := &out.states[out.n]
-		*next = *from
-		if text := s.m.apply(next, mv, nil); text != "" {
-			return out, text
+// inFull visits every state that comes next.
+func (m *model) inFull(visit func(*state)) func(*state) (violation string) {
+	var moves []move
+	var next state
+	return func(from *state) (violation string) {
+		moves = m.moves(from, moves[:0])
+		for _, mv := range moves {
+			next = *from
+			if violation = m.apply(&next, mv, nil); violation != "" {
+				break
+			}
+			visit(&next)
 		}
-		if !s.seen.add(enc.hash(next).hi) {
-			continue
-		}
-		if out.n++; out.n == len(out.states) {
-			s.put(out, false, "")
-			out = s.chunk()
-		}
+		return violation
 	}
-	return out, ""
 }
 
 // compactSet is a set of hashes in open tables, so that one takes 8 bytes, and 16 at most
@@ -180,11 +191,11 @@ func TestSurvey(t *testing.T) {
 	for _, m := range []model{
 		{proposals: []uint8{1}, reserves: true},
 		{proposals: []uint8{1}, rounds: 1, reserves: true},
-		{attempts: 3, proposals: []uint8{1}, inTurn: true},
+		{attempts: maxAttempts, proposals: []uint8{1}, inTurn: true},
 		{proposals: []uint8{1}, broken: broken{noConfirm: true}},
 	} {
 		wide, deep := m, m
-		want, got := search(&wide, 2, time.Time{}), survey(&deep, 2, time.Now().Add(time.Hour))
+		want, got := search(&wide, 2, time.Time{}), survey(&deep, 2, time.Time{})
 		t.Log(want, "and", got)
 		if want.Complete != got.Complete || (want.Violation == "") != (got.Violation == "") {
 			t.Errorf("%v %q instead of %v %q", got, got.Violation, want, want.Violation)
