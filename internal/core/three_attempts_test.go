@@ -19,7 +19,7 @@ func TestThreeAttempts(t *testing.T) {
 		{"at the same time", model{proposals: []uint8{1}, reserves: true}, 7_700_000},
 		{"one loss of memory, in turn", model{proposals: []uint8{1}, losses: 1, reserves: true, inTurn: true}, 39_000},
 		{"registers move, in turn", model{proposals: []uint8{1, 2}, bumps: 2, reserves: true, inTurn: true}, 338_000},
-		{"an extension each, in turn", model{proposals: []uint8{1}, rounds: 1, reserves: true, inTurn: true}, 1},
+		{"an extension each, in turn", model{proposals: []uint8{1}, rounds: 1, reserves: true, inTurn: true}, 8_700_000},
 	} {
 		t.Run(s.name, func(t *testing.T) {
 			s.model.attempts, s.model.grouped = 3, true
