@@ -275,3 +275,24 @@ func listsOf(g *groups.Groups, name string) []groups.Group {
 	}
 	return []groups.Group{group, old}
 }
+
+// Nothing is shared on the one group if it cannot be on the other.
+func TestDowngradeOnTwoGroups(t *testing.T) {
+	severally(t, "a b", func(t *testing.T, s several) {
+		ctx := t.Context()
+		_, during, after, name := moving(t, s, func(c *fenlock.Config) {
+			if c.Nodes[0].String() == s["a"].nodes[0].String() {
+				for i, n := range c.Nodes {
+					c.Nodes[i] = alone{n}
+				}
+			}
+		})
+		lock, err := during.Acquire(ctx, name)
+		wantErr(t, err)
+		wantErr(t, lock.Downgrade(ctx), fenlock.ErrInvalid)
+		wantErr(t, lock.Extend(ctx))
+		_, err = after.TryAcquire(ctx, name, fenlock.WithShared())
+		wantErr(t, err, fenlock.ErrHeld)
+		wantErr(t, lock.Release(ctx))
+	})
+}

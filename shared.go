@@ -23,6 +23,8 @@ func (k *Lock) Downgrade(ctx context.Context) error {
 		if err := l.locker.config.checkShared(); err != nil {
 			return err
 		}
+	}
+	for l := k; l != nil; l = l.with {
 		l.acquisition.Lock().Share()
 	}
 	return k.Extend(ctx)
