@@ -28,10 +28,10 @@ func TestEveryInterleaving(t *testing.T) {
 	searches := []exploration{
 		{"another name moves a register",
 			model{proposals: []uint8{1, 2, 3}, bumps: 1, reserves: true, grouped: true}, 250_000},
-		{"confirms time out", model{proposals: []uint8{1, 2, 3}, timeouts: true, reserves: true, grouped: true}, 150_000},
+		{"confirms time out", model{proposals: []uint8{1, 2, 3}, timeouts: true, reserves: true, grouped: true}, 22_000},
 		{"one loss of memory and an extension",
 			model{proposals: []uint8{1}, losses: 1, rounds: 1, reserves: true, grouped: true}, 570_000},
-		{"two extensions each", model{proposals: []uint8{1}, rounds: 2, reserves: true, grouped: true}, 1_800_000},
+		{"two extensions each", model{proposals: []uint8{1}, rounds: 2, reserves: true, grouped: true}, 3_600_000},
 		{"a forced release", model{attempts: 1, proposals: []uint8{1}, bumps: 1, rounds: 2, force: true, reserves: true},
 			750_000},
 		{"a forced release that jumps ahead",

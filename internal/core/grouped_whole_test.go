@@ -1,6 +1,7 @@
 package core_test
 
 import (
+	"bytes"
 	"maps"
 	"runtime"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/internal/core"
 )
 
 // deed is that an attempt comes to hold, or that its extension is carried.
@@ -34,21 +36,28 @@ func (m *model) did(s *state, i int) {
 	m.deeds(d)
 }
 
-// allDeeds returns all that attempts do in a search.
-func (m model) allDeeds(grouped bool) (deeds map[deed]bool, r result) {
+// all returns what attempts do in a search, and what is to be seen of its states.
+func (m model) all(grouped bool) (deeds map[deed]bool, sights map[string]bool, r result) {
 	var mu sync.Mutex
-	deeds = make(map[deed]bool)
-	m.grouped = grouped
+	deeds, sights = make(map[deed]bool), make(map[string]bool)
+	m.grouped, m.attempts = grouped, 2
+	m.sees = func(s *state) {
+		if sight, ok := m.sight(s); ok {
+			mu.Lock()
+			defer mu.Unlock()
+			sights[sight] = true
+		}
+	}
 	m.deeds = func(d deed) {
 		mu.Lock()
 		defer mu.Unlock()
 		deeds[d] = true
 	}
-	return deeds, survey(&m, runtime.GOMAXPROCS(0), time.Time{})
+	return deeds, sights, survey(&m, runtime.GOMAXPROCS(0), time.Time{})
 }
 
 // TestGrouped has the search with fewer states find all that the search in full finds, and
-// nothing else.
+// nothing else. That is what attempts do, and what nodes and attempts are while none has given up.
 func TestGrouped(t *testing.T) {
 	one, two := []uint8{1}, []uint8{1, 2}
 	for _, c := range []struct {
@@ -60,6 +69,8 @@ func TestGrouped(t *testing.T) {
 		{"registers move", false, model{proposals: one, bumps: 1, inTurn: true}},
 		{"two proposals", true, model{proposals: two, reserves: true}},
 		{"registers differ", true, model{proposals: one, registers: [][nNodes]uint8{{0, 0, 1}}}},
+		{"registers differ, and confirms time out", false,
+			model{proposals: one, registers: [][nNodes]uint8{{0, 1, 4}}, timeouts: true, inTurn: true}},
 		{"confirms time out", true, model{proposals: one, timeouts: true}},
 		{"a node loses its memory, in turn", true, model{proposals: one, losses: 1, rounds: 1, inTurn: true}},
 		{"two extensions of the first, in turn", true,
@@ -71,9 +82,12 @@ func TestGrouped(t *testing.T) {
 		}
 		t.Run(c.name, func(t *testing.T) {
 			m := c.model
-			whole, r := m.allDeeds(false)
-			few, less := m.allDeeds(true)
-			t.Log(r, "\n", less, "\n", len(whole), "and", len(few), "deeds")
+			whole, seen, r := m.all(false)
+			few, fewSeen, less := m.all(true)
+			t.Log(r, "\n", less, "\n", len(whole), "and", len(few), "deeds,", len(seen), "and", len(fewSeen), "sights")
+			if !maps.Equal(seen, fewSeen) {
+				t.Errorf("%d sights in the one, %d in the other, or not the same", len(seen), len(fewSeen))
+			}
 			for d := range few {
 				if !whole[d] {
 					t.Errorf("%+v is found among fewer states only", d)
@@ -92,4 +106,45 @@ func TestGrouped(t *testing.T) {
 func (d deed) lessThan(other deed) bool {
 	other.after, other.tainted = other.after && d.after, other.tainted && d.tainted
 	return d == other
+}
+
+// sight is what is to be seen of a state, whatever its nodes and attempts are called.
+func (m *model) sight(s *state) (least string, ok bool) {
+	for _, order := range orders[m.attempts] {
+		var b []byte
+		for _, i := range order {
+			a := &s.attempts[i].core
+			round, outcome := a.Extension()
+			mark, _ := a.Mark()
+			switch a.Phase() {
+			case core.Over:
+				return "", false
+			case core.Acquiring:
+				b = append(b, 0)
+			case core.Confirming:
+				b = append(b, 1, byte(a.Token()))
+			default:
+				b = append(b, 2, byte(a.Token()), byte(round), core.Flags(outcome == core.Carried), byte(mark))
+			}
+		}
+		var blocks [nNodes][]byte
+		for n := range nNodes {
+			at := &s.nodes[n]
+			lease := byte(0)
+			for k, i := range order {
+				if int(at.lease) == i {
+					lease = byte(k + 1)
+				}
+			}
+			blocks[n] = []byte{lease, at.register, core.Flags(at.out, at.read)}
+		}
+		slices.SortFunc(blocks[:], bytes.Compare)
+		for _, block := range blocks {
+			b = append(b, block...)
+		}
+		if b = append(b, s.bumps, s.losses); least == "" || string(b) < least {
+			least = string(b)
+		}
+	}
+	return least, true
 }

@@ -59,6 +59,7 @@ type model struct {
 	gives     int             // an attempt may wait, and each node gives it the name so often at most: see giveMoves
 	grouped   bool            // see grouped
 	deeds     func(deed)      // hears of what attempts do
+	sees      func(*state)    // hears of the states that are visited
 	broken    broken
 	tied      bool // each move is steps of a model that is proved
 	tie       *tie // of one worker

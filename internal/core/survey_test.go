@@ -16,6 +16,9 @@ import (
 func survey(m *model, workers int, deadline time.Time) result {
 	started := time.Now()
 	m.attempts = cmp.Or(m.attempts, 2)
+	if m.grouped && !m.mayGroup() {
+		panic("a search of this model cannot be grouped")
+	}
 	s := &surveyor{m: m, deadline: deadline}
 	s.more.L = &s.mu
 	e := explorer{m: m}
@@ -23,6 +26,11 @@ func survey(m *model, workers int, deadline time.Time) result {
 		e.shards[i].seen = make(map[hash128]step)
 	}
 	for _, c := range e.initial() {
+		if m.sees != nil {
+			for i := range c.n {
+				m.sees(&c.states[i])
+			}
+		}
 		for _, h := range c.hashes[:c.n] {
 			s.seen.add(h.hi)
 		}
@@ -100,6 +108,9 @@ func (s *surveyor) work() {
 		s.transitions.Add(1)
 		if !s.seen.add(enc.hash(next).hi) {
 			return
+		}
+		if s.m.sees != nil {
+			s.m.sees(next)
 		}
 		out.states[out.n] = *next
 		if out.n++; out.n == len(out.states) {
