@@ -26,8 +26,8 @@ func (c *client) absent(until time.Duration) { c.healing.Absent(until) }
 // lostWrongly is asked when the lock's context ends.
 func (l *lock) lostWrongly() (violation string) {
 	c, why := l.c, l.attempt.Reason()
-	lost := !l.released && !c.closing && (why == core.Expired || why == core.Taken)
-	if lost && c.w.profile.overload && l.attempt.Until() != l.brief {
+	lost := !l.released && !c.closing && (why == core.Expired || why == core.Taken) && l.attempt.Until() != l.brief
+	if lost && c.w.profile.overload {
 		c.w.violate("overload", fmt.Sprintf("attempt %d of client %d loses name %d, and no more is wrong than load",
 			l.id, c.id, l.name))
 	}
