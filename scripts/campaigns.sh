@@ -15,7 +15,7 @@ export limit=$((${CAMPAIGN_MINUTES:-15} * 60))
 # name | lane | seconds on two idle cores | folder of the module | what go test is given | files that it is about
 campaigns='
 searches   | compute | 380 | .            | ./internal/core | internal/core node/rule node/node.go node/holder.go node/queue.go fence proof internal/proof
-three      | compute | 220 | .            | -tags three -run ThreeAttempts/at_the_same_time ./internal/core | internal/core node/rule node/node.go node/holder.go node/queue.go fence
+three      | compute | 250 | .            | -tags three -run ThreeAttempts/at_the_same_time ./internal/core | internal/core node/rule node/node.go node/holder.go node/queue.go fence
 simulation | compute | 300 | .            | ./internal/sim | internal/sim internal/core internal/shell internal/check node/rule node/admit node/node.go node/holder.go node/queue.go fence proof internal/proof
 files      | compute | 200 | .            | ./node/filenode | node/filenode node/rule
 histories  | servers | 320 | tests        | -run Campaign ./faults ./faults/slots | tests/faults tests/history internal/core internal/shell node lock.go locker.go

@@ -124,7 +124,9 @@ func (m *model) sight(s *state) (least string, ok bool) {
 			case core.Confirming:
 				b = append(b, 1, byte(a.Token()))
 			default:
-				b = append(b, 2, byte(a.Token()), byte(round), core.Flags(outcome == core.Carried), byte(mark))
+				if b = append(b, 2, byte(a.Token()), byte(round)); m.alive(s, i) { // otherwise states are one that differ
+					b = append(b, core.Flags(outcome == core.Carried), byte(mark))
+				}
 			}
 		}
 		var blocks [nNodes][]byte
