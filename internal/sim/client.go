@@ -199,7 +199,8 @@ type lock struct {
 	ttl        time.Duration
 	rounds     []extending // the latest
 	until      time.Duration
-	brief      time.Duration // a validity that a stall may outlast
+	given      time.Duration // the validity with which the nodes gave it
+	brief      time.Duration // the same if a stall may outlast it
 	carried    uint32        // the newest extension that was
 	round      uint32        // of the newest extension that a node refused
 	refusers   core.Set      // in that round

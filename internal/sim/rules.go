@@ -145,7 +145,7 @@ func (r clientRules) Given(own *core.Attempt, values context.Context, holder nod
 	w.rules.params(&p)
 	before := values.Value(acquisitionKey{}).(*acquisition).lock
 	l := r.newLock(values, holder)
-	l.ttl = p.TTL
+	l.ttl, l.given = p.TTL, until
 	l.asked = before.asked
 	if a := l.a; !w.rests(steadyClocks) {
 		l.asked = a.came // its age goes by the node's clock: it may be of an attempt before the last one

@@ -89,10 +89,10 @@ func (w *world) stall(nodes core.Set) {
 	}
 }
 
-// stalls notes a validity that is not longer than a stall and a second, as that of a lock which was
-// given is.
+// stalls notes the validity of a lock that was given, and not extended yet, if it is not longer than
+// a stall and a second.
 func (l *lock) stalls(until time.Duration) {
-	if end := l.attempt.Until(); l.c.clock.truth(end) < until+time.Second {
+	if end := l.attempt.Until(); end == l.given && l.c.clock.truth(end) < until+time.Second {
 		l.brief = end
 	}
 }
