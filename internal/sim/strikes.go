@@ -89,8 +89,8 @@ func (w *world) stall(nodes core.Set) {
 	}
 }
 
-// stalls notes the validity of a lock that was given, and not extended yet, if it is not longer than
-// a stall and a second.
+// stalls notes the validity of a lock that was given, and not extended yet, if it is not longer
+// than a stall and a second.
 func (l *lock) stalls(until time.Duration) {
 	if end := l.attempt.Until(); end == l.given && l.c.clock.truth(end) < until+time.Second {
 		l.brief = end
