@@ -147,8 +147,10 @@ func (r clientRules) Given(own *core.Attempt, values context.Context, holder nod
 	l := r.newLock(values, holder)
 	l.ttl, l.given = p.TTL, until
 	l.asked = before.asked
-	if a := l.a; !w.rests(steadyClocks) {
-		l.asked = a.came // its age goes by the node's clock: it may be of an attempt before the last one
+	// It may be of an attempt before the last one: its age goes by the nodes' clocks. Or an
+	// operator has taken it from the nodes before its waiter heard.
+	if a := l.a; !w.rests(steadyClocks | nothingForced) {
+		l.asked = a.came
 	}
 	w.result.Given++
 	w.note("client %[1]d takes name %[3]d as attempt %[2]d, with token %[4]d", r.c.id, l.id, uint64(l.name),
