@@ -4,16 +4,13 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/fenlock/fenlock/internal/core"
-	proved "github.com/fenlock/fenlock/internal/proof/model"
 	prooftrace "github.com/fenlock/fenlock/internal/proof/trace"
 	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/rule"
-	"github.com/fenlock/fenlock/proof"
 )
 
 // tie has each move of the model be steps of a model that is proved: see package trace. One state
@@ -34,30 +31,10 @@ const (
 	numbers    = 16 // tokens and registers
 )
 
-var tokensMachine, sharedMachine = onceMachine("tokens.model"), onceMachine("shared.model")
-
-func onceMachine(file string) func() *prooftrace.Machine {
-	return sync.OnceValue(func() *prooftrace.Machine {
-		text, err := proof.Files.ReadFile(file)
-		if err != nil {
-			panic(err)
-		}
-		m, err := proved.Parse(file, string(text))
-		if err != nil {
-			panic(err)
-		}
-		mc, err := prooftrace.New(m)
-		if err != nil {
-			panic(err)
-		}
-		return mc
-	})
-}
-
 func newTie(m *model) *tie {
-	mc := tokensMachine()
+	mc := prooftrace.Of("tokens.model")
 	if m.shares || m.downgrade {
-		mc = sharedMachine()
+		mc = prooftrace.Of("shared.model")
 	}
 	size := map[string]int{"node": nNodes, "holder": firstGiven, "round": maxAttempts * (maxRounds + 1), "number": numbers,
 		"kind": 1}

@@ -27,7 +27,7 @@ func (s *proofSteps) newAdmissions() *admissionSteps {
 	// the model has no shared names
 	a := &admissionSteps{s: s, open: map[*lock]bool{}, counts: map[string]int{}, over: s.w.profile.shares}
 	for i := range s.w.names {
-		g := admissions().NewAdmissions(len(s.w.nodes))
+		g := trace.Of("admission.model").NewAdmissions(len(s.w.nodes))
 		a.groups = append(a.groups, g)
 		for _, n := range s.w.nodes {
 			if n.used {

@@ -6,17 +6,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/internal/core"
-	"github.com/fenlock/fenlock/internal/proof/model"
 	"github.com/fenlock/fenlock/internal/proof/trace"
 	"github.com/fenlock/fenlock/internal/shell"
 	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/rule"
-	"github.com/fenlock/fenlock/proof"
 )
 
 // proofSteps has each step of a run be one of the models that are proved: see package trace. It
@@ -52,34 +49,11 @@ type kept struct {
 	id    uint64
 }
 
-var (
-	machines = sync.OnceValues(func() (tokens, shared *trace.Machine) {
-		return machine("tokens.model"), machine("shared.model")
-	})
-	admissions = sync.OnceValue(func() *trace.Machine { return machine("admission.model") })
-)
-
-func machine(file string) *trace.Machine {
-	text, err := proof.Files.ReadFile(file)
-	if err != nil {
-		panic(err)
-	}
-	m, err := model.Parse(file, string(text))
-	if err != nil {
-		panic(err)
-	}
-	mc, err := trace.New(m)
-	if err != nil {
-		panic(err)
-	}
-	return mc
-}
-
 func (w *world) newSteps() *proofSteps {
 	s := &proofSteps{w: w, holders: map[node.Holder]uint64{}, open: map[uint64][]*watch{}}
-	mc, shared := machines()
+	mc := trace.Of("tokens.model")
 	if w.profile.shares {
-		mc = shared
+		mc = trace.Of("shared.model")
 	}
 	for range w.names {
 		s.groups = append(s.groups, mc.NewGroup(mc.NewOpen(), len(w.nodes)))

@@ -3,8 +3,10 @@ package trace
 import (
 	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/fenlock/fenlock/internal/proof/model"
+	"github.com/fenlock/fenlock/proof"
 )
 
 // A Machine carries out the actions of a model on concrete states. It knows what guards rest on:
@@ -16,6 +18,29 @@ type Machine struct {
 	symbols []*symbol
 	bySym   map[*model.Symbol]*symbol
 	actions map[string]*Action
+}
+
+var ofFiles sync.Map // func() *Machine
+
+// Of returns the machine of a file of package proof, such as tokens.model. It is made once. It
+// panics if the file is not there or is no model.
+func Of(file string) *Machine {
+	of, _ := ofFiles.LoadOrStore(file, sync.OnceValue(func() *Machine {
+		text, err := proof.Files.ReadFile(file)
+		if err != nil {
+			panic(err)
+		}
+		m, err := model.Parse(file, string(text))
+		if err != nil {
+			panic(err)
+		}
+		mc, err := New(m)
+		if err != nil {
+			panic(err)
+		}
+		return mc
+	}))
+	return of.(func() *Machine)()
 }
 
 // Any is a value of a parameter that the machine is to find: a set of nodes for which the guard

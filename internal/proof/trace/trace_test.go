@@ -6,21 +6,7 @@ import (
 	"testing"
 
 	"github.com/fenlock/fenlock/internal/proof/model"
-	"github.com/fenlock/fenlock/proof"
 )
-
-func parsed(t *testing.T, file string) *model.Model {
-	t.Helper()
-	text, err := proof.Files.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := model.Parse(file, string(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
-}
 
 // naive has the value of each symbol for each tuple, and evaluates formulas by trying every value.
 type naive struct {
@@ -156,11 +142,8 @@ func (v *naive) step(a *model.Action, args []uint64) bool {
 func TestAgainstANaiveOne(t *testing.T) {
 	for _, file := range []string{"tokens.model", "shared.model", "admission.model"} {
 		t.Run(file, func(t *testing.T) {
-			m := parsed(t, file)
-			mc, err := New(m)
-			if err != nil {
-				t.Fatal(err)
-			}
+			mc := Of(file)
+			m := mc.Model
 			t.Logf("only for the proof: %s", strings.Join(mc.Ignored(), " "))
 			size := map[string]int{"node": 3, "holder": 3, "round": 3, "number": 4, "kind": 1, "list": 2, "few": 8, "quorum": 8,
 				"readers": 8}
@@ -263,10 +246,7 @@ func TestAgainstANaiveOne(t *testing.T) {
 
 // TestRefusals says what a refusal tells.
 func TestRefusals(t *testing.T) {
-	mc, err := New(parsed(t, "tokens.model"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	mc := Of("tokens.model")
 	g := mc.NewGroup(mc.NewOpen(), 3)
 	node := func(register uint64, leases ...Lease) *Node { return &Node{Register: register, Leases: leases} }
 	for _, err := range []error{

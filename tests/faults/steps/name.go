@@ -4,12 +4,9 @@ package steps
 
 import (
 	"fmt"
-	"sync"
 
-	"github.com/fenlock/fenlock/internal/proof/model"
 	"github.com/fenlock/fenlock/internal/proof/trace"
 	"github.com/fenlock/fenlock/node"
-	"github.com/fenlock/fenlock/proof"
 )
 
 // name is one of the locks.
@@ -25,9 +22,9 @@ type name struct {
 
 // newName returns a lock to which nothing has happened yet.
 func newName(of string, c Claims, nodes int) *name {
-	mc := tokens()
+	mc := trace.Of("tokens.model")
 	if c.Shared {
-		mc = sharing()
+		mc = trace.Of("shared.model")
 	}
 	n := &name{Group: mc.NewGroup(mc.NewOpen(), nodes), key: prefix + of, stripe: fmt.Sprint(node.Stripe(of)),
 		rounds: map[uint64]bool{}, readers: map[uint64]bool{}, known: map[uint64]bool{}, told: map[uint64]uint64{},
@@ -36,27 +33,6 @@ func newName(of string, c Claims, nodes int) *name {
 		n.known[t] = true
 	}
 	return n
-}
-
-var (
-	tokens  = sync.OnceValue(func() *trace.Machine { return machine("tokens.model") })
-	sharing = sync.OnceValue(func() *trace.Machine { return machine("shared.model") })
-)
-
-func machine(file string) *trace.Machine {
-	text, err := proof.Files.ReadFile(file)
-	if err != nil {
-		panic(err)
-	}
-	m, err := model.Parse(file, string(text))
-	if err != nil {
-		panic(err)
-	}
-	mc, err := trace.New(m)
-	if err != nil {
-		panic(err)
-	}
-	return mc
 }
 
 // begin has a holder begin. Whether it wants to share the name, and of how many slots it has one,
