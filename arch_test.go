@@ -66,7 +66,8 @@ var only = []struct {
 		"the watchdog imports it"},
 	{"internal/check", []string{"fmt", "slices", "time", module + "/fence"},
 		"a checker that shared code with what it checks would share its mistakes"},
-	{"internal/proof/trace", []string{"fmt", "slices", "strings", "sync", module + "/internal/proof/model", module + "/proof"},
+	{"internal/proof/trace",
+		[]string{"fmt", "slices", "strings", "sync", module + "/internal/proof/model", module + "/proof"},
 		"what evaluates the code's steps by the models shares nothing with the code"},
 }
 
