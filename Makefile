@@ -60,11 +60,11 @@ search-steps: ## have each move of the exhaustive check be one of the models tha
 	SEARCH_STEPS=1 go test -count=1 -tags campaign -timeout 0 -run EveryInterleaving -v ./internal/core
 
 proof: ## prove the rules for any number of nodes, with z3 or SOLVER=cvc5 (docs/proof.md)
-	@scripts/install-z3.sh $${SOLVER:-z3}
+	@scripts/install-servers.sh $${SOLVER:-z3}
 	@go run ./proof/prove -solver $${SOLVER:-z3} $(PROVE)
 
 proof-audit: ## remove each condition of the proved rules in turn, and tell which are needless
-	@scripts/install-z3.sh
+	@scripts/install-servers.sh z3
 	@go run ./proof/prove -audit
 
 sim: ## simulate SEEDS runs (default 10000) from seed SEED on (default 1)

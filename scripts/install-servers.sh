@@ -4,8 +4,9 @@
 # that sets the clocks of running servers; systemd-analyze, which checks the units of
 # deploy/systemd; Chromium, for the page of "fenlock ui"; Prometheus with promtool, for
 # deploy/prometheus and deploy/grafana; ZooKeeper's jars with a Java to run them; Python and
-# Node.js, for the clients of "fenlock hold"; and MkDocs with its theme Material, for the site. As
-# root or through sudo. Arguments name the only ones that are wanted: install-servers.sh mkdocs
+# Node.js, for the clients of "fenlock hold"; MkDocs with its theme Material, for the site; and z3,
+# which proves. As root or through sudo. Arguments name the only ones that are wanted:
+# install-servers.sh mkdocs
 #
 # It starts no service, makes no database cluster and leaves the system's package
 # sources alone: the tests start servers of their own (internal/testserver).
@@ -46,7 +47,7 @@ report() {
 }
 
 if [ $# = 0 ]; then
-	set -- redis-server valkey-server postgresql pgbouncer mariadb cc systemd-analyze chromium prometheus zookeeper python3 node mkdocs
+	set -- redis-server valkey-server postgresql pgbouncer mariadb cc systemd-analyze chromium prometheus zookeeper python3 node mkdocs z3
 fi
 missing=()
 for server in "$@"; do
@@ -162,12 +163,6 @@ for server in "${missing[@]}"; do
 		if known chromium; then install chromium || true; fi
 		have chromium || echo "Chromium is not to be had on this system: the tests of the page in a browser fail without it"
 		;;
-	pgbouncer)
-		install pgbouncer
-		;;
-	python3)
-		install python3
-		;;
 	node)
 		install nodejs
 		;;
@@ -175,13 +170,13 @@ for server in "${missing[@]}"; do
 		install mkdocs
 		install mkdocs-material
 		;;
-	prometheus)
-		install prometheus
-		;;
 	zookeeper)
 		# The jars, not the service, which Debian has in a package of its own.
 		command -v java >/dev/null || install default-jre-headless
 		install libzookeeper-java
+		;;
+	*) # pgbouncer, python3, prometheus, z3, cvc5
+		install "$server"
 		;;
 	esac
 done
