@@ -2,6 +2,9 @@ package fenlock_test
 
 import (
 	"context"
+	"fmt"
+	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -86,6 +89,45 @@ func TestObserverThatPanics(t *testing.T) {
 		time.Sleep(time.Minute)
 		if n := fenlock.Waiters(l); n != 0 {
 			t.Errorf("%d waiters are left", n)
+		}
+	})
+}
+
+func TestObserverHearsWhyOneWaits(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		lock := c.comes(c.queuer(label("worker 1"))).lock
+		second := c.comes(c.queuer(label("worker 2")))
+		var mu sync.Mutex
+		var heard []string
+		type key struct{}
+		ctx := context.WithValue(context.Background(), key{}, "mine")
+		l := c.queuer(func(config *fenlock.Config) {
+			config.Observer.Waiting = func(ctx context.Context, name string, why error) {
+				mu.Lock()
+				defer mu.Unlock()
+				held := why.(*fenlock.HeldError)
+				heard = append(heard, fmt.Sprintf("%s %v: %s, %d ahead", name, ctx.Value(key{}), held.HeldBy, held.Ahead))
+			}
+		})
+		third := c.comesUntil(ctx, l)
+		fourth := c.comesUntil(ctx, l)
+		time.Sleep(time.Minute + 300*time.Millisecond) // the same again is no news
+		c.gives(lock)
+		time.Sleep(5 * time.Second)
+		mu.Lock()
+		got := strings.Join(heard, "\n")
+		mu.Unlock()
+		want := []string{
+			"orders/42 mine: worker 1, 1 ahead",
+			"orders/42 mine: worker 1, 2 ahead",
+			"orders/42 mine: worker 2, 0 ahead",
+		}
+		if got != strings.Join(want, "\n") {
+			t.Errorf("heard\n%s\nwant\n%s", got, strings.Join(want, "\n"))
+		}
+		for _, a := range []*arrival{second, third, fourth} {
+			<-a.done
+			c.gives(a.lock)
 		}
 	})
 }

@@ -427,3 +427,30 @@ func TestWaitDoesNotWaitForReleases(t *testing.T) {
 		})
 	}
 }
+
+// What is given is leased for a second only. A minimum hold that is longer counts from the moment
+// at which the lock is had, also of a process that dies in the next.
+func TestMinimumHoldOfWhatIsGiven(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		first := c.comes(c.queuer()).lock
+		waits := c.queuer()
+		done := make(chan error)
+		go func() {
+			_, err := waits.Acquire(t.Context(), name, fenlock.WithMinHold(ttl/2))
+			done <- err
+		}()
+		time.Sleep(time.Second)
+		c.gives(first)
+		wantErr(t, <-done)
+		synctest.Wait()
+		var kept int // one node may not have been needed
+		for _, f := range c.nodes {
+			if l, err := f.view.Inspect(t.Context(), name); err == nil && l.Remaining >= ttl/2 {
+				kept++
+			}
+		}
+		if kept < 2 {
+			t.Errorf("%d of 3 nodes keep it", kept)
+		}
+	})
+}

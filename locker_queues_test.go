@@ -4,10 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
-	"math/rand/v2"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,6 +14,144 @@ import (
 	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/rule"
 )
+
+// arrival is what became of an Acquire in the background.
+type arrival struct {
+	lock *fenlock.Lock
+	err  error
+	at   time.Duration
+	done chan struct{}
+}
+
+// comes starts an Acquire, a millisecond after the one before, and lets it get as far as it can at
+// that instant.
+func (c *cluster) comes(l *fenlock.Locker) *arrival { return c.comesUntil(context.Background(), l) }
+
+func (c *cluster) comesUntil(ctx context.Context, l *fenlock.Locker) *arrival {
+	a := &arrival{done: make(chan struct{})}
+	time.Sleep(time.Millisecond)
+	go func() {
+		defer close(a.done)
+		a.lock, a.err = l.Acquire(ctx, name)
+		a.at = time.Since(c.start)
+	}()
+	synctest.Wait()
+	return a
+}
+
+// wantsIn waits until the arrival has the lock, and fails if that was not in time.
+func (c *cluster) wantsIn(a *arrival, from, to time.Duration) {
+	c.t.Helper()
+	select {
+	case <-a.done:
+	case <-time.After(time.Hour):
+		c.t.Fatal("no lock after an hour")
+	}
+	if a.err != nil {
+		c.t.Fatal(a.err)
+	}
+	if a.at < from || a.at > to {
+		c.t.Errorf("it has the lock at %v, want %v to %v", a.at, from, to)
+	}
+}
+
+// passes releases a lock, and wants the arrival to have it so long after that.
+func (c *cluster) passes(lock *fenlock.Lock, to *arrival, least, most time.Duration) {
+	c.t.Helper()
+	at := time.Since(c.start)
+	c.gives(lock)
+	c.wantsIn(to, at+least, at+most)
+}
+
+func (c *cluster) gives(lock *fenlock.Lock) {
+	c.t.Helper()
+	wantErr(c.t, lock.Release(context.Background()))
+	synctest.Wait()
+}
+
+// warm makes a locker listen and learn the nodes' time, as one does that has
+// waited before.
+func (c *cluster) warm(l *fenlock.Locker) *fenlock.Locker {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
+	defer cancel()
+	_, err := l.Acquire(ctx, name)
+	wantErr(c.t, err, fenlock.ErrHeld, context.DeadlineExceeded)
+	synctest.Wait()
+	return l
+}
+
+// inQueue returns how many are in the queue on a node.
+func (c *cluster) inQueue(i int) int {
+	c.t.Helper()
+	r := node.Request{Op: node.Acquire, Name: name, Holder: holder("looks"), TTL: ttl}
+	a, err := c.nodes[i].view.Do(context.Background(), r)
+	if err != nil || a.Status != node.Held {
+		c.t.Fatalf("%+v, %v", a, err)
+	}
+	return a.Ahead
+}
+
+// wantQueue wants so many to be in the queue on each node.
+func (c *cluster) wantQueue(want int) {
+	c.t.Helper()
+	for i := range c.nodes {
+		if n := c.inQueue(i); n != want {
+			c.t.Errorf("%d in the queue on node %d, want %d", n, i, want)
+		}
+	}
+}
+
+// calls has something become of each call to a waiter.
+func (c *cluster) calls(how func(event func())) {
+	for _, f := range c.nodes {
+		f.call = how
+	}
+}
+
+// The next has it at the instant of the release. The time on a client's wall clock, or
+// since its machine was started, makes no difference to its place.
+func TestFirstComeFirstServedWhateverTheClocks(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, c *cluster) {
+		lock := c.comes(c.queuer()).lock
+		var all []*arrival
+		for i := range 8 {
+			ahead := []time.Duration{0, 3 * time.Hour, 2 * time.Second}[i%3]
+			all = append(all, c.comes(c.queuer(func(config *fenlock.Config) {
+				config.Clock = func() time.Duration { return c.now() + ahead }
+			})))
+		}
+		time.Sleep(time.Second)
+		for _, a := range all {
+			c.passes(lock, a, 0, 0)
+			lock = a.lock
+		}
+		c.gives(lock)
+		c.wantLeases(0)
+	})
+}
+
+// Also if it gives up at the worst moment: while its requests are on their way.
+func TestWhoGivesUpDuringAnAttemptLeaves(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		lock := c.comes(c.queuer()).lock
+		l := c.warm(c.queuer())
+		for _, late := range []fault{{request: 20 * time.Millisecond}, {reply: 20 * time.Millisecond},
+			{request: 20 * time.Millisecond, lost: true}} {
+			c.set(0, 3, acquire, late)
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+			b := c.comesUntil(ctx, l)
+			<-b.done
+			cancel()
+			wantErr(t, b.err, context.DeadlineExceeded)
+			c.set(0, 3, acquire, fault{})
+			time.Sleep(2 * nodeTimeout)
+			c.wantQueue(0)
+		}
+		c.gives(lock)
+		c.wantLeases(0)
+	})
+}
 
 // joins puts waiters into the queues that are not a Locker's.
 func (c *cluster) joins(listen bool, letters string) {
@@ -74,50 +209,6 @@ func TestTheNextHasTheLock(t *testing.T) {
 	})
 }
 
-// A waiter that was notified and did not hear it is passed over like one that is hung.
-func TestWhoMissesACallIsPassedOver(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, c *cluster) {
-		lock := c.comes(c.queuer()).lock
-		b := c.comes(c.queuer())
-		d := c.comes(c.queuer())
-		time.Sleep(10 * time.Second)
-		var lost atomic.Int32
-		c.calls(func(event func()) {
-			if lost.Add(1) > 3 {
-				event()
-			}
-		})
-		at := time.Since(c.start)
-		c.gives(lock)
-		first, second := c.either(b, d)
-		c.wantsIn(first, at, at+rule.ReservationTTL+70*time.Millisecond)
-		c.passes(first.lock, second, 0, core.Backstop*5/4)
-	})
-}
-
-func TestCallsThatComeTwiceAreHarmless(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, c *cluster) {
-		c.calls(func(event func()) {
-			event()
-			event()
-			time.AfterFunc(5*time.Millisecond, event)
-			time.AfterFunc(time.Second, event)
-		})
-		lock := c.comes(c.queuer()).lock
-		var all []*arrival
-		for range 4 {
-			all = append(all, c.comes(c.queuer()))
-		}
-		for _, a := range all {
-			c.passes(lock, a, 0, time.Second)
-			lock = a.lock
-			time.Sleep(2 * time.Second)
-		}
-		c.gives(lock)
-		c.wantLeases(0)
-	})
-}
-
 // A subscription that was broken is renewed: waiters that may have missed a notification ask.
 func TestRenewedSubscriptionMakesUpForALostCall(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
@@ -169,75 +260,6 @@ func TestLockThatExpiresIsTakenWhenItDoes(t *testing.T) {
 		c.wantsIn(b, ttl, ttl+2*time.Millisecond)
 		c.passes(b.lock, d, 0, 0)
 	})
-}
-
-func TestNodesThatRestartWhileSomebodyWaits(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, c *cluster) {
-		lock := c.comes(c.queuer()).lock
-		b := c.comes(c.queuer())
-		d := c.comes(c.queuer())
-		time.Sleep(time.Second)
-		c.crash(0, nil)
-		c.crash(1, nil)
-		time.Sleep(5 * time.Second)
-		if lock.Context().Err() != nil {
-			// Two of three nodes forgot everything, which no clock saved here: the
-			// lock may be lost, but not kept by two.
-			t.Log("lost, as it may be:", context.Cause(lock.Context()))
-		}
-		lock.Release(context.Background())
-		// The queues are lost too, so the order may be.
-		first, second := c.either(b, d)
-		c.wantsIn(first, 0, 10*time.Second)
-		c.passes(first.lock, second, 0, core.Backstop)
-	})
-}
-
-// Whatever the delays are, every waiter is served, and in not much more than the time that the
-// messages take.
-func TestEverybodyIsServedUnderRandomDelays(t *testing.T) {
-	for seed := range uint64(20) {
-		bubble(t, 5, func(t *testing.T, c *cluster) {
-			random := rand.New(rand.NewPCG(seed, 1))
-			for _, f := range c.nodes {
-				some := func() time.Duration { return time.Duration(random.IntN(8)) * time.Millisecond }
-				f.set(allOps, fault{request: some(), reply: some()})
-				delay := some()
-				f.call = func(event func()) { time.AfterFunc(delay, event) }
-			}
-			const clients, rounds = 8, 5
-			var all sync.WaitGroup
-			inside := 0
-			for range clients {
-				l := c.queuer()
-				pause := time.Duration(random.IntN(10)) * time.Millisecond
-				all.Go(func() {
-					for range rounds {
-						time.Sleep(pause)
-						lock, err := l.Acquire(t.Context(), name)
-						if err != nil {
-							t.Error(err)
-							return
-						}
-						if inside++; inside != 1 {
-							t.Error("two holders")
-						}
-						time.Sleep(pause)
-						inside--
-						lock.Release(t.Context())
-					}
-				})
-			}
-			all.Wait()
-			took := time.Since(c.start)
-			if most := clients * rounds * 150 * time.Millisecond; took > most {
-				t.Errorf("seed %d: %v for %d acquisitions", seed, took, clients*rounds)
-			}
-			t.Logf("seed %d: %v, %.1f requests for each acquisition", seed, took, float64(c.requests(allOps))/clients/rounds)
-			time.Sleep(20 * time.Millisecond)
-			c.wantNothingLeft()
-		})
-	}
 }
 
 // wantNothingLeft wants neither a lease nor a waiter on any node.
@@ -316,31 +338,4 @@ func TestAbsurdAnswersDoNoHarm(t *testing.T) {
 			c.gives(b.lock)
 		})
 	}
-}
-
-// Another Redlock client has the lock, and sends no notification at its release: waiters ask as
-// often as such clients do.
-func TestWaitForAnotherProgram(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, c *cluster) {
-		another := node.Request{Op: node.Acquire, Name: name, Holder: "another program's", TTL: time.Minute}
-		for _, f := range c.nodes {
-			f.call = func(func()) {}
-			f.view.Do(t.Context(), another)
-		}
-		var freed time.Time
-		time.AfterFunc(20*time.Second, func() {
-			freed, another.Op = time.Now(), node.Release
-			for _, f := range c.nodes {
-				f.view.Do(context.Background(), another)
-			}
-		})
-		lock, err := c.queuer().Acquire(t.Context(), name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if waited := time.Since(freed); waited > 200*time.Millisecond {
-			t.Errorf("it came %v after the lock was free", waited)
-		}
-		lock.Release(t.Context())
-	})
 }
