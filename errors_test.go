@@ -90,22 +90,3 @@ func TestLocksAndErrorsDoNotPrintTheIdentity(t *testing.T) {
 		}
 	})
 }
-
-// Two attempts never share an identity: a node grants one once only, and the
-// argument for the token order rests on that.
-func TestHoldersAreNeverReused(t *testing.T) {
-	bubble(t, 1, func(t *testing.T, c *cluster) {
-		seen := map[node.Holder]bool{}
-		var last node.Holder
-		c.nodes[0].seen = func(r node.Request) { last = r.Holder }
-		l := c.locker()
-		for range 1000 {
-			lock := take(t, l, name)
-			if seen[last] {
-				t.Fatal("an identity was used twice")
-			}
-			seen[last] = true
-			wantErr(t, lock.Release(t.Context()))
-		}
-	})
-}

@@ -38,31 +38,6 @@ func TestExtendsItselfFromAThirdOfTheTTL(t *testing.T) {
 	})
 }
 
-// A slow answer must not shift the rounds: their start counts, not their end.
-func TestRemainingFollowsEachExtension(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, c *cluster) {
-		lock := c.held()
-		want := func(d time.Duration) {
-			t.Helper()
-			synctest.Wait()
-			wantRemaining(t, lock, d)
-		}
-		want(validity)
-		c.set(0, 3, extend, fault{request: 300 * time.Millisecond})
-		time.Sleep(third - 1)
-		want(validity - third + 1)
-		time.Sleep(1 + 300*time.Millisecond - 1) // one before the answers
-		want(validity - third - 300*time.Millisecond + 1)
-		time.Sleep(time.Nanosecond)
-		want(validity - 300*time.Millisecond)
-		c.set(0, 3, extend, down)
-		time.Sleep(validity - 300*time.Millisecond - 1)
-		want(1)
-		time.Sleep(time.Nanosecond)
-		want(0)
-	})
-}
-
 // One failing node loses nothing, in whichever way it fails (bug 3). And all
 // leases stay on the nodes that work.
 func TestMinorityThatFailsLosesNothing(t *testing.T) {
@@ -77,108 +52,6 @@ func TestMinorityThatFailsLosesNothing(t *testing.T) {
 			wantErr(t, lock.Release(t.Context()))
 		})
 	}
-}
-
-// Nor does a node that has lost the lease, and whose register is ahead. An operator took the lease
-// away on the wrong node, or the node was rebuilt. It has it again then.
-func TestMinorityThatRefusesLosesNothing(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, c *cluster) {
-		lock := c.held()
-		c.forced(0, 1, lock.Token()+1)
-		c.set(1, 3, extend, fault{reply: time.Millisecond}) // the refusal comes first
-		time.Sleep(5 * ttl)
-		wantErr(t, lock.Extend(t.Context()))
-		wantCause(t, lock.Context(), nil)
-		c.wantLeases(3)
-		c.set(2, 3, extend, down)
-		time.Sleep(5 * ttl)
-		wantCause(t, lock.Context(), nil) // and it counts
-	})
-}
-
-// A round that found no majority goes on about a twelfth of the TTL later, then a sixth, where it
-// was not accepted. Its validity counts from when it began.
-func TestMissedExtensionGoesOn(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, c *cluster) {
-		lock := c.held()
-		c.set(0, 2, extend, down)
-		time.Sleep(third + ttl/8)
-		c.set(0, 2, extend, fault{})
-		time.Sleep(third - ttl/8 - 1)
-		asked := c.nodes[0].times(extend)
-		if len(asked) != 3 || asked[0] != third || asked[1]-asked[0] < ttl/16 || asked[1]-asked[0] > ttl*5/48 ||
-			asked[2]-asked[1] < ttl/12 {
-			t.Errorf("asked to extend at %v", asked)
-		}
-		if accepted := c.nodes[2].times(extend); len(accepted) != 1 {
-			t.Errorf("what was accepted is asked for at %v", accepted)
-		}
-		wantRemaining(t, lock, validity-(c.now()-third))
-		wantCause(t, lock.Context(), nil)
-	})
-}
-
-// A hang takes a node timeout longer, but the retries go on up to the end.
-func TestHungExtensionsAreRepeatedUntilTheValidityRunsOut(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, c *cluster) {
-		lock := c.held()
-		c.set(0, 2, allOps, fault{hang: true})
-		time.Sleep(validity - 1)
-		wantCause(t, lock.Context(), nil)
-		if n := len(c.nodes[0].times(extend)); n < 4 {
-			t.Errorf("%d extensions were tried", n)
-		}
-		time.Sleep(time.Nanosecond)
-		wantCause(t, lock.Context(), fenlock.ErrLost)
-		before := c.requests(extend)
-		time.Sleep(ttl)
-		c.wantRequests(extend, before) // none after the loss
-	})
-}
-
-// An extension that is answered in the last nanosecond of the validity counts; at its end it does
-// not: another client may have looked already.
-func TestExtensionAtTheEndOfTheValidity(t *testing.T) {
-	for _, late := range []time.Duration{0, 1} {
-		bubble(t, 3, func(t *testing.T, c *cluster) {
-			lock := c.held()
-			c.set(0, 3, extend, down)
-			time.Sleep(validity - 100*time.Millisecond)
-			c.set(0, 3, extend, fault{request: 100*time.Millisecond - 1 + late})
-			err := lock.Extend(t.Context())
-			if late == 0 {
-				wantErr(t, err)
-				wantCause(t, lock.Context(), nil)
-				wantRemaining(t, lock, validity-(100*time.Millisecond-1))
-			} else {
-				wantErr(t, err, fenlock.ErrLost)
-				wantNot(t, err, fenlock.ErrNoQuorum)
-				wantCause(t, lock.Context(), fenlock.ErrLost)
-			}
-		})
-	}
-}
-
-func TestExtendByHand(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, c *cluster) {
-		lock := c.held()
-		time.Sleep(2 * time.Second)
-		wantErr(t, lock.Extend(t.Context()))
-		synctest.Wait()
-		wantRemaining(t, lock, validity)
-		for i := range c.nodes {
-			if got := c.lease(i, name).Remaining; got != ttl {
-				t.Errorf("node %d: the lease has %v left, want %v", i, got, ttl)
-			}
-		}
-		// The automatic ones count from this one.
-		time.Sleep(third)
-		synctest.Wait()
-		if got, want := c.nodes[0].times(extend), []time.Duration{2 * time.Second, 2*time.Second + third}; !slices.Equal(got,
-			want) {
-			t.Errorf("extended at %v, want %v", got, want)
-		}
-	})
 }
 
 // No quorum is not a loss: the validity of the last round still stands, and the
@@ -271,35 +144,6 @@ func TestExtendEndsWithItsContextAndGoesOn(t *testing.T) {
 	})
 }
 
-// Another client had the lock in between and has released it. Nothing on the nodes but the register
-// shows it, and the extension must fail (bug 8).
-func TestExtendFailsAfterSomebodyElseHadTheLock(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, c *cluster) {
-		first := c.held()
-		// Two nodes lose their leases, not their registers.
-		tokens := map[int]fence.Token{node.Stripe(name): first.Token()}
-		c.crash(0, tokens)
-		c.crash(1, tokens)
-		second := c.held()
-		if second.Token() <= first.Token() {
-			t.Errorf("tokens %d, %d", first.Token(), second.Token())
-		}
-		wantErr(t, second.Release(t.Context()))
-		c.wantLeases(1) // the one that the first still has
-
-		err := first.Extend(t.Context())
-		wantErr(t, err, fenlock.ErrLost)
-		wantNot(t, err, fenlock.ErrNoQuorum)
-		wantCause(t, first.Context(), fenlock.ErrLost)
-		wantRemaining(t, first, 0)
-		// What the extension has created is not left behind.
-		synctest.Wait()
-		if c.lease(0, name).Remaining != 0 || c.lease(1, name).Remaining != 0 {
-			t.Error("the extension took the lock again")
-		}
-	})
-}
-
 // A majority that refuses is final, and the holder is told at once rather than when its validity
 // ends. An operator who took the lock away wants it to stop.
 func TestForceReleasedLockIsLostAtTheNextExtension(t *testing.T) {
@@ -316,23 +160,6 @@ func TestForceReleasedLockIsLostAtTheNextExtension(t *testing.T) {
 		}
 		synctest.Wait()
 		c.wantLeases(0) // what was taken again has been given back
-	})
-}
-
-// A node that restarted without its memory and was admitted has the lease again after the next
-// extension. Two such restarts, one after the other, lose nothing.
-func TestRestartedNodesAreRepairedWhileTheLockIsHeld(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, c *cluster) {
-		lock := c.held()
-		for i := range c.nodes {
-			c.crash(i, map[int]fence.Token{node.Stripe(name): lock.Token()})
-			c.wantLeases(2)
-			time.Sleep(third)
-			c.wantLeases(3)
-		}
-		wantCause(t, lock.Context(), nil)
-		wantErr(t, lock.Release(t.Context()))
-		c.wantLeases(0)
 	})
 }
 
@@ -376,19 +203,6 @@ func TestExtendAfterTheEnd(t *testing.T) {
 			}
 		})
 	}
-}
-
-// Nothing is sent once the lock was given back (bug 10), and no timer is left.
-func TestNothingIsSentAfterTheRelease(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, c *cluster) {
-		lock := c.held()
-		time.Sleep(ttl)
-		wantErr(t, lock.Release(t.Context()))
-		synctest.Wait()
-		before := c.requests(allOps)
-		time.Sleep(time.Hour)
-		c.wantRequests(allOps, before)
-	})
 }
 
 // A caller that extends under the lock's own context hears why the lock is not held any more: the

@@ -333,11 +333,6 @@ const future fence.Token = 1 << 51
 // there and nowhere else.
 func (c *cluster) raise(i int, token fence.Token) {
 	c.t.Helper()
-	c.raiseBy(i, name, token)
-}
-
-func (c *cluster) raiseBy(i int, name string, token fence.Token) {
-	c.t.Helper()
 	r := node.Request{Op: node.Acquire, Name: name, Holder: holder("before"), TTL: ttl, Token: token}
 	if a, err := c.nodes[i].Node.Do(context.Background(), r); err != nil || a.Register != token {
 		c.t.Fatalf("%+v, %v", a, err)

@@ -60,22 +60,6 @@ func TestReleaseAfterLoss(t *testing.T) {
 	})
 }
 
-// The lock was lost, another client has it, and the late holder's Release comes: it removes its own
-// leases only (bug 9).
-func TestReleaseLeavesSomebodyElsesLeaseAlone(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, c *cluster) {
-		first := c.held()
-		c.set(0, 3, extend, down)
-		time.Sleep(ttl)
-		c.set(0, 3, extend, fault{})
-		second := c.held()
-		wantErr(t, first.Release(t.Context()), fenlock.ErrLost)
-		c.wantLeases(3)
-		wantErr(t, second.Extend(t.Context()))
-		wantCause(t, second.Context(), nil)
-	})
-}
-
 // Too few nodes answered: the caller is told, and the error names them. What is
 // left ends by itself within a TTL.
 func TestReleaseWithoutQuorum(t *testing.T) {
