@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,12 +18,20 @@ import (
 	"github.com/fenlock/fenlock/node/memnode"
 )
 
-// shown is a node that shows what it has, unless a fault of "look" is in the way.
-type shown struct{ *faulty }
+// shown is a node that shows what it has, unless a fault of "look" is in the way. It may have other
+// waiters than those that came to it.
+type shown struct {
+	*faulty
+	looks  *atomic.Int64 // how often it was looked at, if that is counted
+	others []node.Waiter
+}
 
 func (s shown) Engine() any { return s }
 
 func (s shown) reach(ctx context.Context) error {
+	if s.looks != nil {
+		s.looks.Add(1)
+	}
 	s.mu.Lock()
 	how := s.faults["look"]
 	s.mu.Unlock()
@@ -45,6 +54,9 @@ func (s shown) Waiting(ctx context.Context, name string, limit int) ([]node.Wait
 	if err := s.reach(ctx); err != nil {
 		return nil, 0, err
 	}
+	if s.others != nil {
+		return s.others, len(s.others), nil
+	}
 	return s.view.Waiting(ctx, name, limit)
 }
 
@@ -57,9 +69,14 @@ func (s shown) List(ctx context.Context, prefix string, yield func(node.Lease) b
 
 func (c *cluster) admin() *admin.Admin {
 	c.t.Helper()
+	return c.adminOf(func(i int) node.Node { return shown{faulty: c.nodes[i]} })
+}
+
+func (c *cluster) adminOf(as func(i int) node.Node) *admin.Admin {
+	c.t.Helper()
 	var nodes []node.Node
-	for _, f := range c.nodes {
-		nodes = append(nodes, shown{f})
+	for i := range c.nodes {
+		nodes = append(nodes, as(i))
 	}
 	a, err := admin.New(nodes)
 	if err != nil {
@@ -352,60 +369,30 @@ func TestInspectedValidityIsTheMajoritys(t *testing.T) {
 	})
 }
 
-// crowded is a node with a queue of its own.
-type crowded struct {
-	shown
-	from uint64
-}
-
-func (c crowded) Engine() any { return c }
-
-func (c crowded) Waiting(_ context.Context, _ string, limit int) (first []node.Waiter, all int, err error) {
-	for i := range uint64(limit) {
-		first = append(first, node.Waiter{ID: c.from + i, Waited: time.Duration(i) * time.Second})
-	}
-	return first, limit, nil
-}
-
 // However the queues of the nodes differ, the first hundred are shown.
 func TestInspectedWaitersAreBounded(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		var nodes []node.Node
-		for i, f := range c.nodes {
-			nodes = append(nodes, crowded{shown{f}, uint64(1 + 1000*i)})
-		}
-		a, err := admin.New(nodes)
-		wantErr(t, err)
-		l, err := a.Inspect(t.Context(), name)
+		l, err := c.adminOf(func(i int) node.Node {
+			var queue []node.Waiter
+			for k := range 100 {
+				queue = append(queue, node.Waiter{ID: uint64(1 + 1000*i + k), Waited: time.Duration(k) * time.Second})
+			}
+			return shown{faulty: c.nodes[i], others: queue}
+		}).Inspect(t.Context(), name)
 		if wantErr(t, err); len(l.Waiters) != 100 || l.Waiting != 300 {
 			t.Errorf("%d waiters are shown of %d", len(l.Waiters), l.Waiting)
 		}
 	})
 }
 
-// skewed is a node by whose clock the one waiter came another time ago.
-type skewed struct {
-	shown
-	waited time.Duration
-}
-
-func (s skewed) Engine() any { return s }
-
-func (s skewed) Waiting(context.Context, string, int) ([]node.Waiter, int, error) {
-	return []node.Waiter{{ID: 1, Label: "w", Waited: s.waited}}, 1, nil
-}
-
 // A clock that is an hour off, whichever way, does not tell how long a client has waited.
 func TestInspectedWaitIsTheMajoritys(t *testing.T) {
 	for _, off := range []time.Duration{0, time.Hour} {
 		bubble(t, 3, func(t *testing.T, c *cluster) {
-			var nodes []node.Node
-			for i, waited := range []time.Duration{off, 5 * time.Second, 6 * time.Second} {
-				nodes = append(nodes, skewed{shown{c.nodes[i]}, waited})
-			}
-			a, err := admin.New(nodes)
-			wantErr(t, err)
-			l, err := a.Inspect(t.Context(), name)
+			waited := []time.Duration{off, 5 * time.Second, 6 * time.Second} // by each node's clock
+			l, err := c.adminOf(func(i int) node.Node {
+				return shown{faulty: c.nodes[i], others: []node.Waiter{{ID: 1, Label: "w", Waited: waited[i]}}}
+			}).Inspect(t.Context(), name)
 			if wantErr(t, err); len(l.Waiters) != 1 || l.Waiters[0].Waited < 5*time.Second ||
 				l.Waiters[0].Waited > 6*time.Second || l.Waiters[0].Nodes != 3 {
 				t.Errorf("%+v", l.Waiters)

@@ -47,11 +47,7 @@ func TestAcquireAll(t *testing.T) {
 		wantErr(t, locks.Release(t.Context()))
 		wantErr(t, context.Cause(locks.Context()), fenlock.ErrReleased)
 		time.Sleep(time.Second) // a majority was enough to return
-		for _, name := range locks.Names() {
-			if n := c.leases(name); n != 0 {
-				t.Errorf("%s is leased on %d nodes", name, n)
-			}
-		}
+		c.wantFree(locks.Names()...)
 		wantErr(t, locks.Release(t.Context()), fenlock.ErrReleased)
 	})
 }
@@ -154,11 +150,7 @@ func TestAcquireAllOfRandomSets(t *testing.T) {
 				})
 			}
 			all.Wait()
-			for _, name := range names {
-				if n := c.leases(name); n != 0 {
-					t.Errorf("%s is still leased on %d nodes", name, n)
-				}
-			}
+			c.wantFree(names...)
 		})
 	}
 }
@@ -183,11 +175,7 @@ func TestAcquireAllFails(t *testing.T) {
 		wantErr(t, err, fenlock.ErrNoQuorum, fenlock.ErrMisconfigured)
 		c.set(0, 2, acquire, fault{})
 		synctest.Wait()
-		for _, name := range []string{"a", "b"} {
-			if n := c.leases(name); n != 0 {
-				t.Errorf("%s is still leased on %d nodes", name, n)
-			}
-		}
+		c.wantFree("a", "b")
 
 		before := c.requests(allOps)
 		var many []string
@@ -226,11 +214,7 @@ func TestAcquireAllWithAPanic(t *testing.T) {
 		})
 		wantPanic(t, func() { l.AcquireAll(t.Context(), []string{"a", "b", "c"}) })
 		synctest.Wait()
-		for _, name := range []string{"a", "c"} {
-			if n := c.leases(name); n != 0 {
-				t.Errorf("%s is still leased on %d nodes", name, n)
-			}
-		}
+		c.wantFree("a", "c")
 		wantErr(t, lock.Release(t.Context()))
 	})
 }
@@ -326,9 +310,7 @@ func TestAcquireAllWithAPanicInOrder(t *testing.T) {
 					t.Error("no panic")
 				}
 				synctest.Wait()
-				if n := c.leases("a"); n != 0 {
-					t.Errorf("a is still leased on %d nodes", n)
-				}
+				c.wantFree("a")
 			}()
 			l.AcquireAll(t.Context(), []string{"a", "b"})
 		}, nil)
@@ -363,6 +345,7 @@ func TestAcquireAllGivesUp(t *testing.T) {
 		"before the others are asked": func(e fenlock.AcquireEvent) bool { return e.Err == nil && e.Name == "b" },
 	} {
 		bubble(t, 3, func(t *testing.T, c *cluster) {
+			t.Log(what)
 			b := take(t, c.locker(), "b")
 			time.AfterFunc(time.Second, func() { b.Release(context.Background()) })
 			ctx, cancel := context.WithCancel(t.Context())
@@ -378,9 +361,7 @@ func TestAcquireAllGivesUp(t *testing.T) {
 			wantErr(t, err, context.Canceled, fenlock.ErrHeld)
 			wantNot(t, err, context.DeadlineExceeded)
 			synctest.Wait()
-			if n := c.leases("a"); n != 0 {
-				t.Errorf("%s: a is still leased on %d nodes", what, n)
-			}
+			c.wantFree("a")
 		})
 	}
 }
@@ -418,11 +399,7 @@ func TestAcquireAnyWithAPanic(t *testing.T) {
 		wantErr(t, a.Release(t.Context()))
 		wantErr(t, b.Release(t.Context()))
 		time.Sleep(time.Second)
-		for _, name := range []string{"a", "b"} {
-			if n := c.leases(name); n != 0 {
-				t.Errorf("%s is leased on %d nodes", name, n)
-			}
-		}
+		c.wantFree("a", "b")
 	})
 }
 

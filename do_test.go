@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/fenlock/fenlock"
@@ -127,48 +126,6 @@ func TestDoWithoutTheLock(t *testing.T) {
 			return nil
 		})
 		wantErr(t, err, fenlock.ErrHeld, context.DeadlineExceeded)
-	})
-}
-
-// A caller that holds a lock, and acquires it again with the context that says so, would wait for
-// itself. Another name, another context, and a lock that is over are no reason.
-func TestNested(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, c *cluster) {
-		l := c.locker()
-		nested := func(ctx context.Context) {
-			t.Helper()
-			synctest.Wait() // until all nodes have what was sent before
-			before := c.requests(allOps)
-			_, err := l.Acquire(ctx, name)
-			wantErr(t, err, fenlock.ErrNested, fenlock.ErrHeld)
-			_, err = l.TryAcquire(ctx, name)
-			wantErr(t, err, fenlock.ErrNested)
-			_, err = l.AcquireAll(ctx, []string{"z", name})
-			wantErr(t, err, fenlock.ErrNested)
-			_, err = l.AcquireAny(ctx, []string{name, name})
-			wantErr(t, err, fenlock.ErrNested)
-			if c.requests(allOps) != before {
-				t.Error("the nodes were asked")
-			}
-		}
-		err := l.Do(t.Context(), name, func(ctx context.Context, _ fence.Token) error {
-			nested(ctx)
-			free, err := l.AcquireAny(ctx, []string{name, "z"})
-			wantErr(t, err)
-			wantErr(t, free.Release(ctx))
-			return l.Do(ctx, "another", func(ctx context.Context, _ fence.Token) error {
-				nested(ctx)
-				return nil
-			})
-		})
-		wantErr(t, err)
-		ctx, release, err := l.Lock(t.Context(), name)
-		wantErr(t, err)
-		nested(ctx)
-		release()
-		again, err := l.TryAcquire(context.WithoutCancel(ctx), name)
-		wantErr(t, err)
-		wantErr(t, again.Release(t.Context()))
 	})
 }
 

@@ -203,6 +203,23 @@ func (f *faulty) Do(ctx context.Context, r node.Request) (node.Answer, error) {
 	return a, err
 }
 
+// ordered is a node.Ordered that is a function. Without all of its methods it would be
+// asked by Do, and no test would tell.
+type ordered struct {
+	fenlock.Node
+	start func(node.Request, node.Call)
+}
+
+var _ node.Ordered = ordered{}
+
+func (ordered) InOrder() bool                                           { return true }
+func (o ordered) Start(r node.Request, _ time.Duration, call node.Call) { o.start(r, call) }
+
+// grant answers a call.
+func grant(r node.Request, call node.Call) {
+	call.Done(node.Answer{Status: node.Granted, Register: r.Token}, nil)
+}
+
 // cluster is a quorum group for one test, with one clock for everything in it.
 type cluster struct {
 	t         *testing.T
@@ -217,18 +234,27 @@ type cluster struct {
 func bubble(t *testing.T, n int, f func(*testing.T, *cluster)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		c := &cluster{t: t, start: time.Now()}
-		for i := range n {
-			member := memnode.New(string(rune('a' + i)))
-			c.nodes = append(c.nodes, &faulty{Node: member, view: member.Share(), start: c.start, faults: map[string]fault{}})
-		}
+		c := newCluster(t, n, func(i int) string { return string(rune('a' + i)) })
 		f(t, c)
-		// What is under way ends, before the lockers are closed.
-		for _, f := range c.nodes {
-			f.heal()
-		}
-		time.Sleep(10 * nodeTimeout)
+		c.calm()
 	})
+}
+
+func newCluster(t *testing.T, n int, named func(i int) string) *cluster {
+	c := &cluster{t: t, start: time.Now()}
+	for i := range n {
+		member := memnode.New(named(i))
+		c.nodes = append(c.nodes, &faulty{Node: member, view: member.Share(), start: c.start, faults: map[string]fault{}})
+	}
+	return c
+}
+
+// calm has what is under way end, before the lockers are closed.
+func (c *cluster) calm() {
+	for _, f := range c.nodes {
+		f.heal()
+	}
+	time.Sleep(10 * nodeTimeout)
 }
 
 // bubbles runs a test in a bubble for each of the cases.
@@ -422,6 +448,16 @@ func (c *cluster) wantLeases(want int) {
 	synctest.Wait()
 	if got := c.leases(name); got != want {
 		c.t.Errorf("at %v: %d nodes have a lease, want %d", c.now(), got, want)
+	}
+}
+
+// wantFree wants no node to have any of the names leased.
+func (c *cluster) wantFree(names ...string) {
+	c.t.Helper()
+	for _, name := range names {
+		if n := c.leases(name); n != 0 {
+			c.t.Errorf("%s is still leased on %d nodes", name, n)
+		}
 	}
 }
 

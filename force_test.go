@@ -206,7 +206,7 @@ func TestForceReleaseInAnotherGroup(t *testing.T) {
 		synctest.Wait() // until the third node has it as well
 		var nodes []node.Node
 		for i, m := range of.members {
-			nodes = append(nodes, recorded{shown{c.nodes[i]}, m})
+			nodes = append(nodes, recorded{shown{faulty: c.nodes[i]}, m})
 		}
 		a, err := admin.New(nodes)
 		wantErr(t, err)

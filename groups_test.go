@@ -27,20 +27,12 @@ func severally(t *testing.T, ids string, f func(*testing.T, several)) {
 	synctest.Test(t, func(t *testing.T) {
 		s := several{}
 		for _, id := range strings.Fields(ids) {
-			c := &cluster{t: t, start: time.Now()}
-			for i := range 3 {
-				member := memnode.New(fmt.Sprint(id, i))
-				c.nodes = append(c.nodes, &faulty{Node: member, view: member.Share(), start: c.start, faults: map[string]fault{}})
-			}
-			s[id] = c
+			s[id] = newCluster(t, 3, func(i int) string { return fmt.Sprint(id, i) })
 		}
 		f(t, s)
 		for _, c := range s {
-			for _, n := range c.nodes {
-				n.heal()
-			}
+			c.calm()
 		}
-		time.Sleep(10 * nodeTimeout)
 	})
 }
 

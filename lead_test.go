@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock"
-	"github.com/fenlock/fenlock/admin"
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/leader"
 	"github.com/fenlock/fenlock/node"
@@ -104,18 +103,10 @@ func TestLeadResigns(t *testing.T) {
 func TestLeadReportsWhoOverstays(t *testing.T) {
 	for _, stays := range []time.Duration{time.Millisecond, time.Minute} {
 		bubble(t, 3, func(t *testing.T, c *cluster) {
-			var log bytes.Buffer
-			var mu sync.Mutex
-			l := c.locker(func(config *fenlock.Config) {
-				config.Logger = slog.New(slog.NewTextHandler(writer(func(p []byte) {
-					mu.Lock()
-					defer mu.Unlock()
-					log.Write(p)
-				}), nil))
-			})
+			change, log := logged()
 			ctx, stop := context.WithCancel(t.Context())
 			c.set(0, 3, extend, down)
-			err := leader.Lead(ctx, l, name, func(ctx context.Context, _ fence.Token) error {
+			err := leader.Lead(ctx, c.locker(change), name, func(ctx context.Context, _ fence.Token) error {
 				<-ctx.Done()
 				time.Sleep(stays)
 				stop()
@@ -123,12 +114,10 @@ func TestLeadReportsWhoOverstays(t *testing.T) {
 			})
 			wantErr(t, err, context.Canceled)
 			synctest.Wait()
-			mu.Lock()
-			defer mu.Unlock()
 			overstays := stays > time.Second
 			for _, text := range []string{"although it does not lead", "does not go on any more"} {
-				if strings.Contains(log.String(), text) != overstays {
-					t.Errorf("it stays for %v: %q is told: %v\n%s", stays, text, !overstays, &log)
+				if strings.Contains(log(), text) != overstays {
+					t.Errorf("it stays for %v: %q is told: %v\n%s", stays, text, !overstays, log())
 				}
 			}
 		})
@@ -139,28 +128,29 @@ type writer func([]byte)
 
 func (w writer) Write(p []byte) (int, error) { w(p); return len(p), nil }
 
-// seeing is a node that can be looked at, and counts how often it is.
-type seeing struct {
-	*faulty
-	looks *atomic.Int64
+// news is what a follower hears, and when.
+type news struct {
+	leader leader.Leader
+	err    error
+	at     time.Duration
 }
 
-func (s seeing) Engine() any { return s }
-
-func (s seeing) Inspect(ctx context.Context, name string) (node.Lease, error) {
-	s.looks.Add(1)
-	s.faulty.mu.Lock()
-	how := s.faults["inspect"]
-	s.faulty.mu.Unlock()
-	if how.hang {
-		<-ctx.Done()
-		return node.Lease{}, ctx.Err()
+// follow sends what a follower hears, until stop is called.
+func (c *cluster) follow(looks *atomic.Int64) (heard <-chan news, stop func()) {
+	c.t.Helper()
+	admin := c.adminOf(func(i int) node.Node { return shown{faulty: c.nodes[i], looks: looks} })
+	ctx, cancel := context.WithCancel(c.t.Context())
+	to, done := make(chan news, 100), make(chan struct{})
+	go func() {
+		defer close(done)
+		for l, err := range leader.Follow(ctx, admin, name) {
+			to <- news{l, err, c.now()}
+		}
+	}()
+	return to, func() {
+		cancel()
+		<-done
 	}
-	if how.err != nil {
-		return node.Lease{}, how.err
-	}
-	time.Sleep(how.request)
-	return s.view.Inspect(ctx, name)
 }
 
 // A follower hears of each leader, and of none, within a second, in the order of their terms. It
@@ -168,26 +158,8 @@ func (s seeing) Inspect(ctx context.Context, name string) (node.Lease, error) {
 func TestFollow(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		var looks atomic.Int64
-		var nodes []fenlock.Node
-		for _, f := range c.nodes {
-			nodes = append(nodes, seeing{f, &looks})
-		}
-		admin, err := admin.New(nodes)
-		wantErr(t, err)
-		type news struct {
-			leader leader.Leader
-			err    error
-			at     time.Duration
-		}
-		heard := make(chan news, 100)
-		ctx, stop := context.WithCancel(t.Context())
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			for l, err := range leader.Follow(ctx, admin, name) {
-				heard <- news{l, err, c.now()}
-			}
-		}()
+		heard, stop := c.follow(&looks)
+		defer stop()
 		next := func(since time.Duration) news {
 			t.Helper()
 			select {
@@ -248,47 +220,21 @@ func TestFollow(t *testing.T) {
 		if n := next(c.now()); n.leader.Label != "cat" || n.err != nil {
 			t.Errorf("%+v; want cat", n)
 		}
-		c.set(0, 2, "inspect", down)
+		c.set(0, 2, "look", down)
 		if n := next(c.now()); !errors.Is(n.err, fenlock.ErrNoQuorum) || n.leader.Label != "cat" {
 			t.Errorf("while a majority does not answer: %+v", n)
 		}
 		time.Sleep(time.Minute)
-		c.set(0, 2, "inspect", fault{})
+		c.set(0, 2, "look", fault{})
 		if n := next(c.now()); n.err != nil || n.leader.Label != "cat" {
 			t.Errorf("when it answers again: %+v", n)
 		}
 		wantErr(t, lock.Release(t.Context()))
 		next(c.now())
-		stop()
-		<-done
-		for _, err := range leader.Follow(t.Context(), admin, "") {
+		for _, err := range leader.Follow(t.Context(), c.admin(), "") {
 			wantErr(t, err, fenlock.ErrInvalid)
 		}
 	})
-}
-
-// follow sends what a follower hears, until stop is called.
-func (c *cluster) follow(looks *atomic.Int64) (heard <-chan leader.Leader, stop func()) {
-	c.t.Helper()
-	var nodes []fenlock.Node
-	for _, f := range c.nodes {
-		nodes = append(nodes, seeing{f, looks})
-	}
-	admin, err := admin.New(nodes)
-	wantErr(c.t, err)
-	ctx, cancel := context.WithCancel(c.t.Context())
-	to, done := make(chan leader.Leader, 100), make(chan struct{})
-	go func() {
-		defer close(done)
-		for l, err := range leader.Follow(ctx, admin, name) {
-			wantErr(c.t, err)
-			to <- l
-		}
-	}()
-	return to, func() {
-		cancel()
-		<-done
-	}
 }
 
 // A node that hangs does not keep a follower from hearing in time what the others say. Nor does it
@@ -299,30 +245,30 @@ func TestFollowBesideANodeThatHangs(t *testing.T) {
 		heard, stop := c.follow(&looks)
 		defer stop()
 		<-heard
-		c.set(2, 3, "inspect", fault{hang: true})
+		c.set(2, 3, "look", fault{hang: true})
 		for i := range 100 {
 			time.Sleep(10*time.Second + time.Duration(i)*7*time.Millisecond)
 			lock, began := take(t, c.locker(label("ann")), name), c.now()
-			if leader := <-heard; leader.Label != "ann" || c.now() > began+time.Second {
-				t.Errorf("%+v leads, as is heard after %v", leader, c.now()-began)
+			if n := <-heard; n.leader.Label != "ann" || n.err != nil || c.now() > began+time.Second {
+				t.Errorf("%+v leads, as is heard after %v", n, c.now()-began)
 			}
 			time.Sleep(10*time.Second + time.Duration(i)*11*time.Millisecond)
 			wantErr(t, lock.Release(t.Context()))
 			began = c.now()
-			if l := <-heard; l != (leader.Leader{}) || c.now() > began+time.Second {
-				t.Errorf("%+v leads, as is heard %v after the end of ann", l, c.now()-began)
+			if n := <-heard; n.leader != (leader.Leader{}) || n.err != nil || c.now() > began+time.Second {
+				t.Errorf("%+v leads, as is heard %v after the end of ann", n, c.now()-began)
 			}
 		}
 		if most := int64(3*2*c.now().Seconds()) + 100; looks.Load() > most {
 			t.Errorf("%d looks in %v, want %d at most", looks.Load(), c.now(), most)
 		}
 
-		c.set(2, 3, "inspect", fault{request: 300 * time.Millisecond})
+		c.set(2, 3, "look", fault{request: 300 * time.Millisecond})
 		c.set(1, 2, allOps, down)
-		c.set(1, 2, "inspect", fault{}) // which knows of no lease
+		c.set(1, 2, "look", fault{}) // which knows of no lease
 		lock := take(t, c.locker(label("bob")), name)
-		if leader := <-heard; leader.Label != "bob" {
-			t.Errorf("%+v leads, want bob", leader)
+		if n := <-heard; n.leader.Label != "bob" || n.err != nil {
+			t.Errorf("%+v leads, want bob", n)
 		}
 		wantErr(t, lock.Release(t.Context()))
 	})
@@ -347,15 +293,15 @@ func TestFollowWithoutATerm(t *testing.T) {
 		defer stop()
 		<-heard
 		lock := take(t, c.locker(label("ann")), name)
-		if leader := <-heard; leader.Label != "ann" {
-			t.Errorf("%+v leads", leader)
+		if n := <-heard; n.leader.Label != "ann" || n.err != nil {
+			t.Errorf("%+v leads", n)
 		}
 		wantErr(t, lock.Release(t.Context()))
 		synctest.Wait()
 		c.attempt(3, time.Hour)
 		began := c.now()
-		if l := <-heard; l != (leader.Leader{}) || c.now() > began+time.Second {
-			t.Errorf("%+v leads, as is heard after %v", l, c.now()-began)
+		if n := <-heard; n.leader != (leader.Leader{}) || n.err != nil || c.now() > began+time.Second {
+			t.Errorf("%+v leads, as is heard after %v", n, c.now()-began)
 		}
 		before := looks.Load()
 		time.Sleep(time.Minute)
@@ -395,12 +341,12 @@ func TestFollowAfterAnUnfinishedTerm(t *testing.T) {
 			t.Errorf("%+v has led", <-heard)
 		}
 		c.set(0, 1, allOps, down)
-		c.set(0, 1, "inspect", down)
+		c.set(0, 1, "look", down)
 		lock := take(t, c.locker(label("ann")), name)
 		select {
-		case leader := <-heard:
-			if leader.Label != "ann" || leader.Term != lock.Token() {
-				t.Errorf("%+v leads, want ann in the term %d", leader, lock.Token())
+		case n := <-heard:
+			if n.leader.Label != "ann" || n.leader.Term != lock.Token() || n.err != nil {
+				t.Errorf("%+v leads, want ann in the term %d", n, lock.Token())
 			}
 		case <-time.After(time.Hour):
 			t.Error("nothing is heard of ann")
@@ -464,9 +410,7 @@ func TestLeadWithinALockThatIsLost(t *testing.T) {
 				return nil
 			})
 		})
-		if !errors.Is(err, fenlock.ErrLost) {
-			t.Error(err)
-		}
+		wantErr(t, err, fenlock.ErrLost)
 		synctest.Wait()
 		if strings.Contains(log(), "although it does not lead") {
 			t.Errorf("it leads, and is told that it does not:\n%s", log())

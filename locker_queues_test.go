@@ -27,12 +27,12 @@ type arrival struct {
 // that instant.
 func (c *cluster) comes(l *fenlock.Locker) *arrival { return c.comesUntil(context.Background(), l) }
 
-func (c *cluster) comesUntil(ctx context.Context, l *fenlock.Locker) *arrival {
+func (c *cluster) comesUntil(ctx context.Context, l *fenlock.Locker, opts ...fenlock.Option) *arrival {
 	a := &arrival{done: make(chan struct{})}
 	time.Sleep(time.Millisecond)
 	go func() {
 		defer close(a.done)
-		a.lock, a.err = l.Acquire(ctx, name)
+		a.lock, a.err = l.Acquire(ctx, name, opts...)
 		a.at = time.Since(c.start)
 	}()
 	synctest.Wait()
@@ -262,34 +262,6 @@ func TestLockThatExpiresIsTakenWhenItDoes(t *testing.T) {
 	})
 }
 
-// wantNothingLeft wants neither a lease nor a waiter on any node.
-func (c *cluster) wantNothingLeft() {
-	c.t.Helper()
-	c.wantLeases(0)
-	c.leased(0, len(c.nodes), "looks on", ttl)
-	c.wantQueue(0)
-}
-
-// A request that is sent when it is no longer needed, because the process was busy, must not put a
-// waiter back into a queue.
-func TestLateRequestsLeaveNobodyInQueue(t *testing.T) {
-	bubble(t, 5, func(t *testing.T, c *cluster) {
-		lock := c.comes(c.queuer()).lock
-		b := c.comes(c.queuer())
-		// What is sent to the last node from now on is late there.
-		c.nodes[4].set(acquire, fault{request: 30 * time.Millisecond})
-		time.Sleep(time.Second)
-		c.gives(lock)
-		<-b.done
-		d := c.comes(c.queuer())
-		c.gives(b.lock) // overtakes the acquire at the last node
-		<-d.done
-		c.gives(d.lock)
-		time.Sleep(time.Second)
-		c.wantNothingLeft()
-	})
-}
-
 // Whose leave was lost is called in vain, and passes the call on at once.
 func TestWaitersThatGaveUpUnheardPassTheirCallsOn(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
@@ -338,4 +310,41 @@ func TestAbsurdAnswersDoNoHarm(t *testing.T) {
 			c.gives(b.lock)
 		})
 	}
+}
+
+// Another Redlock client has the lock, and sends no notification at its release: waiters ask as
+// often as such clients do.
+func TestWaitForAnotherProgram(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		another := node.Request{Op: node.Acquire, Name: name, Holder: "another program's", TTL: time.Minute}
+		for _, f := range c.nodes {
+			f.call = func(func()) {}
+			f.view.Do(t.Context(), another)
+		}
+		var freed time.Time
+		time.AfterFunc(20*time.Second, func() {
+			freed, another.Op = time.Now(), node.Release
+			for _, f := range c.nodes {
+				f.view.Do(context.Background(), another)
+			}
+		})
+		lock, err := c.queuer().Acquire(t.Context(), name)
+		wantErr(t, err)
+		if waited := time.Since(freed); waited > 200*time.Millisecond {
+			t.Errorf("it came %v after the lock was free", waited)
+		}
+		lock.Release(t.Context())
+	})
+}
+
+func TestTryAcquireLeavesNothingInQueue(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		lock := c.comes(c.queuer()).lock
+		l := c.warm(c.queuer())
+		_, err := l.TryAcquire(t.Context(), name)
+		wantErr(t, err, fenlock.ErrHeld)
+		c.wantQueue(0)
+		c.gives(lock)
+		c.wantLeases(0)
+	})
 }

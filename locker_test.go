@@ -14,6 +14,8 @@ import (
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/groups"
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/memnode"
 )
 
 // A majority of the configured nodes decides, not of those that answer, and it costs no more time
@@ -397,5 +399,30 @@ func TestCheck(t *testing.T) {
 		wantErr(t, (*fenlock.Locker)(nil).Check(name), fenlock.ErrInvalid)
 		wantErr(t, (*groups.Groups)(nil).Check(name), fenlock.ErrInvalid)
 		c.wantRequests(allOps, 0)
+	})
+}
+
+// A caller that acquires in the moment in which the context ends has the lock, and its release
+// waits for its own answers.
+func TestAcquiredAndCancelledAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var ctx context.Context
+		var cancel context.CancelFunc
+		n := ordered{memnode.New("a node"), func(r node.Request, call node.Call) {
+			if r.Op == node.Acquire { // a release has no answer
+				cancel()
+				grant(r, call)
+			}
+		}}
+		l := newLocker(t, fenlock.Config{Nodes: []fenlock.Node{n}, TTL: 10 * time.Second, NodeTimeout: time.Second})
+		for range 50 { // both are ready, and which is seen first is chance
+			ctx, cancel = context.WithCancel(context.Background())
+			defer cancel()
+			lock, err := l.TryAcquire(ctx, "x")
+			if err != nil {
+				t.Fatal(err)
+			}
+			wantErr(t, lock.Release(context.Background()), fenlock.ErrNoQuorum)
+		}
 	})
 }

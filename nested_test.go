@@ -14,53 +14,58 @@ import (
 	"github.com/fenlock/fenlock/node/memnode"
 )
 
+// holding is what has a lock for a while: a *fenlock.Lock, or several.
+type holding interface {
+	Context() context.Context
+	Release(ctx context.Context) error
+}
+
+// scope is a holding of which one has the context, and another one the release.
+type scope struct {
+	ctx     context.Context
+	release func(context.Context) error
+}
+
+func (s scope) Context() context.Context          { return s.ctx }
+func (s scope) Release(ctx context.Context) error { return s.release(ctx) }
+
 // Every context that tells of a lock, and another Locker of the same nodes.
 func TestEveryContextTellsWhatIsHeld(t *testing.T) {
-	for what, hold := range map[string]func(ctx context.Context, l *fenlock.Locker) (held context.Context,
-		release func(context.Context) error, err error){
-		"Acquire": func(ctx context.Context, l *fenlock.Locker) (context.Context, func(context.Context) error, error) {
-			k, err := l.Acquire(ctx, name)
-			return k.Context(), k.Release, err
+	for what, hold := range map[string]func(ctx context.Context, l *fenlock.Locker) (holding, error){
+		"Acquire":    func(ctx context.Context, l *fenlock.Locker) (holding, error) { return l.Acquire(ctx, name) },
+		"TryAcquire": func(ctx context.Context, l *fenlock.Locker) (holding, error) { return l.TryAcquire(ctx, name) },
+		"AcquireAny": func(ctx context.Context, l *fenlock.Locker) (holding, error) {
+			return l.AcquireAny(ctx, []string{name, "z"})
 		},
-		"TryAcquire": func(ctx context.Context, l *fenlock.Locker) (context.Context, func(context.Context) error, error) {
-			k, err := l.TryAcquire(ctx, name)
-			return k.Context(), k.Release, err
+		"AcquireAll": func(ctx context.Context, l *fenlock.Locker) (holding, error) {
+			return l.AcquireAll(ctx, []string{"a", name})
 		},
-		"AcquireAny": func(ctx context.Context, l *fenlock.Locker) (context.Context, func(context.Context) error, error) {
-			k, err := l.AcquireAny(ctx, []string{name, "z"})
-			return k.Context(), k.Release, err
-		},
-		"AcquireAll": func(ctx context.Context, l *fenlock.Locker) (context.Context, func(context.Context) error, error) {
+		"one of AcquireAll": func(ctx context.Context, l *fenlock.Locker) (holding, error) {
 			k, err := l.AcquireAll(ctx, []string{"a", name})
-			return k.Context(), k.Release, err
+			return scope{k.Lock(name).Context(), k.Release}, err
 		},
-		"one of AcquireAll": func(ctx context.Context, l *fenlock.Locker) (context.Context, func(context.Context) error,
-			error) {
-			k, err := l.AcquireAll(ctx, []string{"a", name})
-			return k.Lock(name).Context(), k.Release, err
-		},
-		"Lock": func(ctx context.Context, l *fenlock.Locker) (context.Context, func(context.Context) error, error) {
+		"Lock": func(ctx context.Context, l *fenlock.Locker) (holding, error) {
 			held, release, err := l.Lock(ctx, name)
-			return held, func(context.Context) error { release(); return nil }, err
+			return scope{held, func(context.Context) error { release(); return nil }}, err
 		},
-		"Adopt": func(ctx context.Context, l *fenlock.Locker) (context.Context, func(context.Context) error, error) {
+		"Adopt": func(ctx context.Context, l *fenlock.Locker) (holding, error) {
 			k, err := l.Acquire(ctx, name)
 			if err != nil {
-				return nil, nil, err
+				return nil, err
 			}
 			text, err := k.Export(ctx)
 			if err != nil {
-				return nil, nil, err
+				return nil, err
 			}
-			k, err = l.Adopt(ctx, text)
-			return k.Context(), k.Release, err
+			return l.Adopt(ctx, text)
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
 			bubble(t, 3, func(t *testing.T, c *cluster) {
 				l := c.queuer()
-				held, release, err := hold(t.Context(), l)
+				lock, err := hold(t.Context(), l)
 				wantErr(t, err)
+				held := lock.Context()
 				further := take(t, l, "further") // what is held before is told, too
 				nested, cancel := context.WithCancel(held)
 				defer cancel()
@@ -81,6 +86,9 @@ func TestEveryContextTellsWhatIsHeld(t *testing.T) {
 						if c.requests(allOps) != before {
 							t.Error("the nodes were asked")
 						}
+						free, err := other.AcquireAny(ctx, []string{name, "free"})
+						wantErr(t, err)
+						wantErr(t, free.Release(ctx))
 						_, err = other.TryAcquire(ctx, "further")
 						wantErr(t, err, fenlock.ErrHeld)
 						wantNot(t, err, fenlock.ErrNested)
@@ -89,7 +97,7 @@ func TestEveryContextTellsWhatIsHeld(t *testing.T) {
 				ctx := context.WithoutCancel(inner.Context())
 				wantErr(t, inner.Release(t.Context()))
 				wantErr(t, further.Release(t.Context()))
-				wantErr(t, release(t.Context()))
+				wantErr(t, lock.Release(t.Context()))
 				// What is over is no reason.
 				again, err := c.queuer().Acquire(ctx, name, fenlock.WithWait(time.Minute))
 				wantErr(t, err)

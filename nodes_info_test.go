@@ -55,9 +55,7 @@ func TestNodesThatHang(t *testing.T) {
 				}},
 				&blind{memnode.New("blind")},
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			wantErr(t, err)
 			start := time.Now()
 			all := a.Examine(t.Context(), node.Look{Thorough: thorough})
 			if took := time.Since(start); took != patience {
@@ -93,9 +91,7 @@ func TestNodesGivenUp(t *testing.T) {
 				<-late
 				return node.Examination{}, nil
 			}}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		wantErr(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		start := time.Now()

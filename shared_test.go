@@ -12,49 +12,34 @@ import (
 	"github.com/fenlock/fenlock/node"
 )
 
-// sharing is who wants the name, and what it has got.
-type sharing struct {
-	lock *fenlock.Lock
-	err  error
-	done chan struct{}
-}
-
 // wants acquires the name in the background, in a process of its own, and returns when it waits.
-func (c *cluster) wants(ctx context.Context, opts ...fenlock.Option) *sharing {
-	l, s := c.queuer(), &sharing{done: make(chan struct{})}
-	go func() {
-		defer close(s.done)
-		s.lock, s.err = l.Acquire(ctx, name, opts...)
-	}()
+func (c *cluster) wants(ctx context.Context, opts ...fenlock.Option) *arrival {
+	a := c.comesUntil(ctx, c.queuer(), opts...)
 	time.Sleep(100 * time.Millisecond)
-	return s
+	return a
 }
 
 // got reports whether it holds the lock by now.
-func (s *sharing) got(t *testing.T) bool {
+func (a *arrival) got(t *testing.T) bool {
 	t.Helper()
 	synctest.Wait()
 	select {
-	case <-s.done:
-		if s.err != nil {
-			t.Fatal(s.err)
-		}
+	case <-a.done:
+		wantErr(t, a.err)
 		return true
 	default:
 		return false
 	}
 }
 
-func (s *sharing) release(t *testing.T) fence.Token {
+func (a *arrival) release(t *testing.T) fence.Token {
 	t.Helper()
-	if !s.got(t) {
+	if !a.got(t) {
 		t.Fatal("it waits")
 	}
-	if err := s.lock.Release(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	wantErr(t, a.lock.Release(context.Background()))
 	time.Sleep(100 * time.Millisecond)
-	return s.lock.Token()
+	return a.lock.Token()
 }
 
 // Readers share a name. A writer waits for them, and those who come after it wait for it; when it
@@ -104,9 +89,7 @@ func TestDowngrade(t *testing.T) {
 		if !writer.got(t) || reader.got(t) {
 			t.Fatal("the writer does not have it alone")
 		}
-		if err := writer.lock.Downgrade(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		wantErr(t, writer.lock.Downgrade(t.Context()))
 		time.Sleep(time.Second)
 		if !reader.got(t) || reader.lock.Token() <= writer.lock.Token() {
 			t.Fatal("the reader is not let in, with a larger token")
@@ -129,14 +112,11 @@ func TestDowngrade(t *testing.T) {
 func TestUpgradeIsAnError(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		l := c.queuer()
-		err := l.Do(t.Context(), name, func(ctx context.Context, _ fence.Token) error {
+		wantErr(t, l.Do(t.Context(), name, func(ctx context.Context, _ fence.Token) error {
 			_, err := l.Acquire(ctx, name)
 			wantErr(t, err, fenlock.ErrNested)
 			return nil
-		}, fenlock.WithShared())
-		if err != nil {
-			t.Error(err)
-		}
+		}, fenlock.WithShared()))
 		wantErr(t, leader.Lead(t.Context(), l, name, func(context.Context, fence.Token) error { return nil },
 			fenlock.WithShared()), fenlock.ErrInvalid)
 	})
@@ -149,17 +129,10 @@ func (a alone) Engine() any { return struct{ node.Node }{a.Node} }
 
 func TestNotAllNodesShare(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		l, err := fenlock.New(fenlock.Config{Nodes: []node.Node{alone{c.nodes[0]}}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		_, err = l.AcquireShared(t.Context(), name)
+		l := newLocker(t, fenlock.Config{Nodes: []node.Node{alone{c.nodes[0]}}})
+		_, err := l.AcquireShared(t.Context(), name)
 		wantErr(t, err, fenlock.ErrInvalid)
-		lock, err := l.Acquire(t.Context(), name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		lock := take(t, l, name)
 		wantErr(t, lock.Downgrade(t.Context()), fenlock.ErrInvalid)
 		lock.Release(t.Context())
 	})

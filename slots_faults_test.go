@@ -20,9 +20,7 @@ import (
 func TestSlotsGivenUp(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		slot, err := c.slots(t, 1).Acquire(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		wantErr(t, err)
 		_, err = c.slots(t, 1).Acquire(t.Context(), fenlock.WithWait(time.Minute))
 		if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, fenlock.ErrHeld) {
 			t.Errorf("%v", err)
@@ -40,9 +38,7 @@ func TestSlotsGivenUp(t *testing.T) {
 		time.Sleep(time.Second)
 		for _, free := range []string{name, name + "#0"} {
 			k, err := c.queuer().TryAcquire(t.Context(), free)
-			if err != nil {
-				t.Fatal(err)
-			}
+			wantErr(t, err)
 			k.Release(t.Context())
 		}
 	})
@@ -53,9 +49,7 @@ func TestSlotLost(t *testing.T) {
 	for _, what := range []string{name, name + "#0"} {
 		bubble(t, 1, func(t *testing.T, c *cluster) {
 			slot, err := c.slots(t, 1).Acquire(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			wantErr(t, err)
 			if slot.Remaining() <= 0 || slot.Context().Err() != nil {
 				t.Error("it is not held")
 			}
@@ -68,12 +62,8 @@ func TestSlotLost(t *testing.T) {
 			if n := c.leases(name + "#0"); what == name && n != 1 || what != name && n != 0 {
 				t.Errorf("%q was taken away: the slot has %d leases", what, n)
 			}
-			if err := slot.Release(t.Context()); !errors.Is(err, fenlock.ErrLost) {
-				t.Error(err)
-			}
-			if n := c.leases(name) + c.leases(name+"#0"); n > 0 {
-				t.Errorf("%d leases are left", n)
-			}
+			wantErr(t, slot.Release(t.Context()), fenlock.ErrLost)
+			c.wantFree(name, name+"#0")
 		})
 	}
 }
@@ -83,9 +73,7 @@ func TestSlotLost(t *testing.T) {
 func TestSlotWhileSuspended(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		first, err := c.slots(t, 1).Acquire(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		wantErr(t, err)
 		suspend := sync.OnceFunc(func() { c.suspend(time.Minute) })
 		waits, err := c.queuer(func(config *fenlock.Config) {
 			config.Observer.Acquire = func(_ context.Context, e fenlock.AcquireEvent) {
@@ -94,14 +82,10 @@ func TestSlotWhileSuspended(t *testing.T) {
 				}
 			}
 		}).Slots(name, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		wantErr(t, err)
 		time.AfterFunc(time.Second, func() { first.Release(context.Background()) })
 		slot, err := waits.Acquire(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		wantErr(t, err)
 		if slot.Remaining() <= 0 || c.suspended == 0 {
 			t.Errorf("%v are left after %v of sleep", slot.Remaining(), c.suspended)
 		}
@@ -115,6 +99,7 @@ func TestSlotsWithAPanic(t *testing.T) {
 	for i := range 80 { // either of them is the first to be released
 		at := i % 4 // it hears of two acquisitions, and of two releases
 		bubble(t, 3, func(t *testing.T, c *cluster) {
+			t.Log("event", at)
 			for _, f := range c.nodes { // so that no two things happen at the same moment
 				f.event = func() { time.Sleep(1 + rand.N(10*time.Millisecond)) }
 			}
@@ -129,20 +114,14 @@ func TestSlotsWithAPanic(t *testing.T) {
 				config.Observer.Release = func(context.Context, fenlock.ReleaseEvent) { tell() }
 			})
 			s, err := l.Slots(name, 2)
-			if err != nil {
-				t.Fatal(err)
-			}
+			wantErr(t, err)
 			wantPanic(t, func() {
 				if slot, err := s.Acquire(t.Context()); err == nil {
 					slot.Release(t.Context())
 				}
 			})
 			time.Sleep(3 * time.Second) // less than a lease lasts
-			for _, left := range []string{name, name + "#0", name + "#1"} {
-				if n := c.leases(left); n > 0 {
-					t.Errorf("event %d: %q is leased on %d nodes", at, left, n)
-				}
-			}
+			c.wantFree(name, name+"#0", name+"#1")
 			l.Close() // or the bubble is stuck
 		})
 	}
@@ -162,14 +141,10 @@ func TestSlotsNested(t *testing.T) {
 		} {
 			l := c.queuer()
 			s, err := l.Slots(name, test.n)
-			if err != nil {
-				t.Fatal(err)
-			}
+			wantErr(t, err)
 			other := take(t, c.queuer(), name+"#1")
 			ctx, unlock, err := l.Lock(t.Context(), test.holds)
-			if err != nil {
-				t.Fatal(err)
-			}
+			wantErr(t, err)
 			before := c.requests(acquire)
 			_, err = s.Acquire(ctx, fenlock.WithWait(time.Minute))
 			wantErr(t, err, test.want)
@@ -188,15 +163,23 @@ type faultyFor struct {
 	name string
 }
 
+func (f faultyFor) Do(ctx context.Context, r node.Request) (node.Answer, error) {
+	if r.Name == f.name {
+		time.Sleep(time.Millisecond)
+		return node.Answer{}, errDown
+	}
+	return f.faulty.Do(ctx, r)
+}
+
+func (f faultyFor) Engine() any { return queuerNode{f.faulty}.Engine() }
+
 // A slot that cannot be had, while the others are taken, is asked for again with pauses, as any
 // lock.
 func TestSlotsOneOfWhichIsBroken(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		first := take(t, c.queuer(), name+"#0")
 		s, err := c.lockerOn(func(f *faulty) fenlock.Node { return faultyFor{f, name + "#1"} }).Slots(name, 2)
-		if err != nil {
-			t.Fatal(err)
-		}
+		wantErr(t, err)
 		before := c.requests(acquire)
 		_, err = s.Acquire(t.Context(), fenlock.WithWait(time.Minute))
 		wantErr(t, err, context.DeadlineExceeded)
@@ -205,9 +188,7 @@ func TestSlotsOneOfWhichIsBroken(t *testing.T) {
 		}
 		time.AfterFunc(10*time.Second, func() { first.Release(context.Background()) })
 		slot, err := s.Acquire(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		wantErr(t, err)
 		if slot.Number() != 0 {
 			t.Errorf("slot %d", slot.Number())
 		}
@@ -220,13 +201,12 @@ func TestSlotsOneOfWhichIsBroken(t *testing.T) {
 func TestSlotsGivenUpAtAnyMoment(t *testing.T) {
 	for d := 50 * time.Millisecond; d < 200*time.Millisecond; d += time.Millisecond {
 		bubble(t, 3, func(t *testing.T, c *cluster) {
+			t.Log("given up after", d)
 			for _, f := range c.nodes {
 				f.event = func() { time.Sleep(2 * time.Millisecond) }
 			}
 			first, err := c.slots(t, 1).Acquire(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			wantErr(t, err)
 			time.AfterFunc(100*time.Millisecond, func() { first.Release(context.Background()) })
 			slot, err := c.slots(t, 1).Acquire(t.Context(), fenlock.WithWait(d))
 			if err != nil {
@@ -235,9 +215,7 @@ func TestSlotsGivenUpAtAnyMoment(t *testing.T) {
 				wantErr(t, slot.Release(t.Context()))
 			}
 			time.Sleep(3 * time.Second) // less than a lease lasts
-			if n := c.leases(name) + c.leases(name+"#0"); n > 0 {
-				t.Errorf("given up after %v: %d leases are left", d, n)
-			}
+			c.wantFree(name, name+"#0")
 		})
 	}
 }
@@ -246,19 +224,13 @@ func TestSlotsGivenUpAtAnyMoment(t *testing.T) {
 func TestSlotsAskedForInVain(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		first, err := c.slots(t, 3).Acquire(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		wantErr(t, err)
 		for range 30 { // a third of them asks for that one first
 			slot, err := c.slots(t, 3).TryAcquire(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			wantErr(t, err)
 			free := 3 - first.Number() - slot.Number() // the third one
 			k, err := c.queuer().TryAcquire(t.Context(), name+"#"+strconv.Itoa(free))
-			if err != nil {
-				t.Fatal(err)
-			}
+			wantErr(t, err)
 			k.Release(t.Context())
 			slot.Release(t.Context())
 			synctest.Wait()

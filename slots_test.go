@@ -21,9 +21,7 @@ import (
 func (c *cluster) slots(t *testing.T, n int) *fenlock.Slots {
 	t.Helper()
 	s, err := c.queuer().Slots(name, n)
-	if err != nil {
-		t.Fatal(err)
-	}
+	wantErr(t, err)
 	return s
 }
 
@@ -70,18 +68,14 @@ func TestSlotsAreExact(t *testing.T) {
 						holders--
 						cycles++
 						mu.Unlock()
-						if err := slot.Release(t.Context()); err != nil {
-							t.Error(err)
-						}
+						wantErr(t, slot.Release(t.Context()))
 						time.Sleep(rand.N(time.Second))
 					}
 					done <- nil
 				}()
 			}
 			for range 8 {
-				if err := <-done; err != nil {
-					t.Error(err)
-				}
+				wantErr(t, <-done)
 			}
 			if most != 3 || cycles != 160 {
 				t.Errorf("at most %d had a slot at a time, %d times; want 3, 160", most, cycles)
@@ -96,9 +90,7 @@ func TestSlotsGoByOneLine(t *testing.T) {
 		var first []*fenlock.Slot
 		for range 3 {
 			slot, err := c.slots(t, 3).TryAcquire(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			wantErr(t, err)
 			first = append(first, slot)
 		}
 		got := make(chan int, 6)
@@ -106,9 +98,7 @@ func TestSlotsGoByOneLine(t *testing.T) {
 			s := c.slots(t, 3)
 			go func() {
 				slot, err := s.Acquire(t.Context())
-				if err != nil {
-					t.Error(err)
-				}
+				wantErr(t, err)
 				got <- i
 				time.Sleep(time.Minute)
 				slot.Release(t.Context())
@@ -120,9 +110,7 @@ func TestSlotsGoByOneLine(t *testing.T) {
 		}
 		var order []int
 		for _, slot := range []*fenlock.Slot{first[2], first[0], first[1]} {
-			if err := slot.Release(t.Context()); err != nil {
-				t.Error(err)
-			}
+			wantErr(t, slot.Release(t.Context()))
 			time.Sleep(10 * time.Second)
 		}
 		for range 6 {
@@ -139,17 +127,13 @@ func TestSlotsGoByOneLine(t *testing.T) {
 func TestSlotsKeepTheirPlaces(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		first, err := c.slots(t, 1).Acquire(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		wantErr(t, err)
 		got := make(chan int, 20)
 		begin := func(i int) {
 			s := c.slots(t, 1)
 			go func() {
 				slot, err := s.Acquire(t.Context())
-				if err != nil {
-					t.Error(err)
-				}
+				wantErr(t, err)
 				got <- i
 				time.Sleep(time.Second)
 				slot.Release(t.Context())
@@ -163,9 +147,7 @@ func TestSlotsKeepTheirPlaces(t *testing.T) {
 		l := c.queuer()
 		go func() {
 			k, err := l.Acquire(t.Context(), name)
-			if err != nil {
-				t.Error(err)
-			}
+			wantErr(t, err)
 			alone <- k
 		}()
 		time.Sleep(time.Second)
@@ -199,9 +181,7 @@ func TestSlotWithoutScan(t *testing.T) {
 		for i := range 10 {
 			before := len(c.nodes[0].times(acquire))
 			slot, err := s.Acquire(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			wantErr(t, err)
 			synctest.Wait()
 			if asked := len(c.nodes[0].times(acquire)) - before; asked != 2 {
 				t.Errorf("%d names were asked for; want 2", asked)
@@ -220,9 +200,7 @@ func TestSlotWithoutScan(t *testing.T) {
 		var all []*fenlock.Slot
 		for range 50 {
 			slot, err := s.TryAcquire(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			wantErr(t, err)
 			all = append(all, slot)
 		}
 		synctest.Wait()
@@ -241,9 +219,7 @@ func TestSlotsAreOneNumber(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		three, five := c.slots(t, 3), c.slots(t, 5)
 		slot, err := three.Acquire(t.Context(), fenlock.WithLabel("worker/7"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		wantErr(t, err)
 		began := time.Now()
 		for _, try := range []func(context.Context, ...fenlock.Option) (*fenlock.Slot, error){five.Acquire, five.TryAcquire} {
 			_, err := try(t.Context())
@@ -258,13 +234,9 @@ func TestSlotsAreOneNumber(t *testing.T) {
 			t.Errorf("it waited for %v", waited)
 		}
 		more, err := three.TryAcquire(t.Context()) // what failed has left nothing behind
-		if err != nil {
-			t.Fatal(err)
-		}
+		wantErr(t, err)
 		for _, s := range []*fenlock.Slot{slot, more} {
-			if err := s.Release(t.Context()); err != nil {
-				t.Error(err)
-			}
+			wantErr(t, s.Release(t.Context()))
 		}
 		if slot, err = five.TryAcquire(t.Context()); err != nil {
 			t.Fatal(err)
@@ -278,12 +250,9 @@ func TestSlotsAreOneNumber(t *testing.T) {
 func TestSlotsWaitForTheName(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		alone, err := c.queuer().Acquire(t.Context(), name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := c.slots(t, 3).TryAcquire(t.Context()); !errors.Is(err, fenlock.ErrHeld) {
-			t.Fatal(err)
-		}
+		wantErr(t, err)
+		_, err = c.slots(t, 3).TryAcquire(t.Context())
+		wantErr(t, err, fenlock.ErrHeld)
 		type result struct {
 			n    int
 			slot *fenlock.Slot
@@ -347,9 +316,7 @@ func TestSlotTokens(t *testing.T) {
 		last := fence.Token(0)
 		for range 3 { // by processes that know nothing of that number
 			slot, err := c.slots(t, 1).Acquire(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			wantErr(t, err)
 			if slot.Token() <= last {
 				t.Errorf("token %d after %d", slot.Token(), last)
 			}
@@ -363,12 +330,8 @@ func TestSlotTokens(t *testing.T) {
 func TestSlotOptions(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		slot, err := c.slots(t, 1).Acquire(t.Context(), fenlock.WithMinHold(30*time.Second))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := slot.Release(t.Context()); err != nil {
-			t.Error(err)
-		}
+		wantErr(t, err)
+		wantErr(t, slot.Release(t.Context()))
 		began := time.Now()
 		if slot, err = c.slots(t, 1).Acquire(t.Context(), fenlock.WithMaxHold(20*time.Second)); err != nil {
 			t.Fatal(err)
@@ -376,20 +339,14 @@ func TestSlotOptions(t *testing.T) {
 		if waited := time.Since(began); waited < 29*time.Second || waited > 31*time.Second {
 			t.Errorf("it was kept for %v", waited)
 		}
-		if err := slot.Extend(t.Context()); err != nil {
-			t.Error(err)
-		}
-		if err := slot.Downgrade(t.Context()); !errors.Is(err, fenlock.ErrInvalid) {
-			t.Error(err)
-		}
+		wantErr(t, slot.Extend(t.Context()))
+		wantErr(t, slot.Downgrade(t.Context()), fenlock.ErrInvalid)
 		time.Sleep(time.Minute)
 		if !errors.Is(context.Cause(slot.Context()), fenlock.ErrMaxHold) {
 			t.Error(context.Cause(slot.Context()))
 		}
 		alone, err := c.queuer().TryAcquire(t.Context(), name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		wantErr(t, err)
 		alone.Release(t.Context())
 	})
 }
@@ -405,32 +362,15 @@ func TestSlotsInvalid(t *testing.T) {
 		}
 		long := strings.Repeat("x", fenlock.MaxNameLength-1)
 		for _, bad := range []string{"", "a\n", long} {
-			if _, err := l.Slots(bad, 10); !errors.Is(err, fenlock.ErrInvalid) {
-				t.Errorf("%.10q: %v", bad, err)
-			}
+			_, err := l.Slots(bad, 10)
+			wantErr(t, err, fenlock.ErrInvalid)
 		}
 		s, err := l.Slots(long[1:], 10)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := s.Acquire(t.Context(), fenlock.WithShared()); !errors.Is(err, fenlock.ErrInvalid) {
-			t.Error(err)
-		}
-		if _, err := s.Acquire(t.Context(), nil); !errors.Is(err, fenlock.ErrInvalid) {
-			t.Error(err)
-		}
-		if n := len(c.nodes[0].times(allOps)); n > 0 {
-			t.Errorf("%d requests were sent", n)
-		}
+		wantErr(t, err)
+		_, err = s.Acquire(t.Context(), fenlock.WithShared())
+		wantErr(t, err, fenlock.ErrInvalid)
+		_, err = s.Acquire(t.Context(), nil)
+		wantErr(t, err, fenlock.ErrInvalid)
+		c.wantRequests(allOps, 0)
 	})
 }
-
-func (f faultyFor) Do(ctx context.Context, r node.Request) (node.Answer, error) {
-	if r.Name == f.name {
-		time.Sleep(time.Millisecond)
-		return node.Answer{}, errDown
-	}
-	return f.faulty.Do(ctx, r)
-}
-
-func (f faultyFor) Engine() any { return queuerNode{f.faulty}.Engine() }
