@@ -72,25 +72,6 @@ func TestExtendWithoutQuorumKeepsTheLock(t *testing.T) {
 	})
 }
 
-// Callers that come while a round is under way share the next. If each started one
-// of its own, each would make the answers to the one before count for nothing.
-func TestConcurrentExtendsShareARound(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, c *cluster) {
-		lock := c.held()
-		c.set(0, 3, extend, fault{request: 10 * time.Millisecond})
-		var wg sync.WaitGroup
-		for i := range 20 {
-			wg.Go(func() {
-				time.Sleep(time.Duration(i) * 100 * time.Microsecond)
-				wantErr(t, lock.Extend(t.Context()))
-			})
-		}
-		wg.Wait()
-		c.wantNow(20 * time.Millisecond)
-		c.wantRequests(extend, 6) // two for each node
-	})
-}
-
 // An extension that is under way says nothing about what happens after the nodes have accepted it.
 // The lock goes to another client and comes back, and a caller of Extend must hear of it then.
 func TestExtendDoesNotJoinWhatBeganBefore(t *testing.T) {

@@ -47,8 +47,30 @@ type flood struct {
 	under   sync.WaitGroup
 }
 
-// givesUp is for how long a caller of a flood waits.
-const givesUp = 10 * time.Second
+const (
+	givesUp   = 10 * time.Second // for how long a caller of a flood waits
+	floodHeld = 60               // locks
+	floodTTL  = 10 * time.Second
+	floodCost = 10 * time.Millisecond
+	// floodMost is how many locks a second the servers can carry out beside those that are held.
+	floodMost = (1 - 3*floodHeld*float64(floodCost)/float64(floodTTL)) / 2 * float64(time.Second/floodCost)
+)
+
+// newFlood returns one of small clients, or of one that sends batches, beside locks that are held.
+func newFlood(t *testing.T, clients int, tries bool) *flood {
+	as, holders := func(s *serial) Peer { return &alone{s} }, floodHeld
+	if clients == 1 {
+		as, holders = func(s *serial) Peer { return &piped{serial: s} }, 1
+	}
+	f := &flood{load: newLoad(t, floodHeld, floodTTL, as, holders), tries: tries}
+	f.load.costs(floodCost)
+	f.clients = append(f.clients, f.load.client)
+	for len(f.clients) < clients {
+		f.clients = append(f.clients, f.load.newClient())
+	}
+	time.Sleep(floodTTL)
+	return f
+}
 
 // come has acquisitions come at a rate, for a time, and returns how many locks a second there were.
 func (f *flood) come(rate float64, d time.Duration) float64 {
@@ -60,13 +82,11 @@ func (f *flood) come(rate float64, d time.Duration) float64 {
 		}
 		f.came++
 		c, name := f.clients[f.came%len(f.clients)], fmt.Sprint("new ", f.came)
-		var o *loadOwner
+		begin := take
 		if f.tries {
-			o = &loadOwner{done: make(chan Failure, 1)}
-			c.TryAcquire(&o.a, context.Background(), name, c.Terms(), o)
-		} else {
-			o = f.load.acquire(c, name, false)
+			begin = func(c *Client, name string) *tellOwner { return try(c, name, c.Terms()) }
 		}
+		o := begin(c, name)
 		gaveUp := time.AfterFunc(givesUp, o.a.Cancel)
 		f.under.Go(func() {
 			if failure := <-o.done; !failure.Failed() {
@@ -82,25 +102,15 @@ func (f *flood) come(rate float64, d time.Duration) float64 {
 // them succeed as at capacity. The servers are not behind when a TTL has passed since the last
 // caller gave up.
 func TestFloods(t *testing.T) {
-	const held, ttl, cost = 60, 10 * time.Second, 10 * time.Millisecond
-	const most = (1 - 3*held*float64(cost)/float64(ttl)) / 2 * float64(time.Second/cost) // locks a second
+	const held, ttl, most = floodHeld, floodTTL, floodMost
 	for _, scene := range []struct {
 		clients int
 		times   float64 // what comes, of what the servers can carry out
 	}{{100, 2}, {100, 4}, {1, 2}, {1, 4}} {
 		t.Run(fmt.Sprintf("%d clients, %v times", scene.clients, scene.times), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				as, holders := func(s *serial) Peer { return &alone{s} }, held
-				if scene.clients == 1 {
-					as, holders = func(s *serial) Peer { return &piped{serial: s} }, 1
-				}
-				l := newLoad(t, held, ttl, as, holders)
-				l.costs(cost)
-				f := &flood{load: l, clients: []*Client{l.client}}
-				for len(f.clients) < scene.clients {
-					f.clients = append(f.clients, l.newClient())
-				}
-				time.Sleep(ttl)
+				f := newFlood(t, scene.clients, false)
+				l := f.load
 				before, came := l.served(), f.came
 				f.come(most/2, 2*ttl)
 				time.Sleep(time.Second)
@@ -141,22 +151,12 @@ func TestFloods(t *testing.T) {
 // Single attempts far beyond what the servers can carry out take no held lock, and do not leave the
 // servers behind.
 func TestFloodsOfTries(t *testing.T) {
-	const held, ttl, cost = 60, 10 * time.Second, 10 * time.Millisecond
-	const most = (1 - 3*held*float64(cost)/float64(ttl)) / 2 * float64(time.Second/cost) // locks a second
+	const held, ttl, most = floodHeld, floodTTL, floodMost
 	for _, clients := range []int{100, 1} {
 		t.Run(fmt.Sprintf("%d clients", clients), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				as, holders := func(s *serial) Peer { return &alone{s} }, held
-				if clients == 1 {
-					as, holders = func(s *serial) Peer { return &piped{serial: s} }, 1
-				}
-				l := newLoad(t, held, ttl, as, holders)
-				l.costs(cost)
-				f := &flood{load: l, tries: true, clients: []*Client{l.client}}
-				for len(f.clients) < clients {
-					f.clients = append(f.clients, l.newClient())
-				}
-				time.Sleep(ttl)
+				f := newFlood(t, clients, true)
+				l := f.load
 				before := f.come(0.8*most, 2*ttl)
 				during := f.come(2*most, 3*ttl)
 				f.come(most/2, ttl)
@@ -219,7 +219,7 @@ func TestHerdsConverge(t *testing.T) {
 				l.costs(cost)
 				time.Sleep(ttl)
 				began, before := time.Now(), l.served()
-				var owners []*loadOwner
+				var owners []*tellOwner
 				for i := range scene.clients {
 					owners = append(owners, l.acquire(l.newClient(), fmt.Sprint("name of all ", i%scene.names), scene.shared))
 				}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/internal/core"
 	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/memnode"
 )
@@ -106,14 +107,17 @@ type tellOwner struct {
 	a           Acquisition
 	done, freed chan Failure
 	told        atomic.Int32
+	lost        atomic.Bool // the lock has ended, and was not released
 }
 
 func (o *tellOwner) Waiting(*Failure)                { o.told.Add(1) }
 func (o *tellOwner) Held(fence.Token, bool)          {}
 func (o *tellOwner) Extended(time.Duration, Failure) {}
 func (o *tellOwner) Done(f Failure)                  { o.done <- f }
-func (o *tellOwner) Ended(Failure, time.Duration)    {}
-func (o *tellOwner) Freed(f Failure)                 { o.freed <- f }
+func (o *tellOwner) Ended(why Failure, _ time.Duration) {
+	o.lost.Store(why.Reason != core.LetGo)
+}
+func (o *tellOwner) Freed(f Failure) { o.freed <- f }
 
 func newTell() *tellOwner {
 	return &tellOwner{done: make(chan Failure, 1), freed: make(chan Failure, 1)}

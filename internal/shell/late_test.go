@@ -26,8 +26,15 @@ func (p *byHand) Start(_ context.Context, _ node.Request, _ time.Duration, call 
 	p.calls = append(p.calls, call)
 }
 
-// answers gives the answer to the first request.
-func (p *byHand) answers(a node.Answer) { p.done(a, nil) }
+// grants has the first request granted.
+func (p *byHand) grants() { p.done(node.Answer{Status: node.Granted, Register: 7}, nil) }
+
+// last returns the last request.
+func (p *byHand) last() node.Call {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.calls[len(p.calls)-1]
+}
 
 // done ends the first request.
 func (p *byHand) done(a node.Answer, err error) {
@@ -39,31 +46,37 @@ func (p *byHand) done(a node.Answer, err error) {
 
 func (p *byHand) Listen(string, time.Duration, func(string), func(error)) {}
 
+// byHands returns three such nodes, and a client of them. Answered is called for each request that
+// was answered, or whose time is up.
+func byHands(answered func(nodes []*byHand, peer int, op node.Op, err error)) (nodes []*byHand, c *Client) {
+	began := time.Now()
+	nodes = []*byHand{{}, {}, {}}
+	config := Config{Env: &bubbleEnv{began, time.Hour}, Terms: Terms{TTL: 8 * time.Second}, NodeTimeout: time.Second,
+		Stopwatch: func() time.Duration { return time.Since(began) },
+		Answered: func(peer int, op node.Op, _ node.Answer, err error, _ time.Duration) {
+			answered(nodes, peer, op, err)
+		}}
+	for _, n := range nodes {
+		config.Peers = append(config.Peers, n)
+	}
+	return nodes, NewClient(config)
+}
+
 // An answer of a node whose time is up comes just before the time of another one is, and decides an
 // adoption.
 func TestLateAnswerDecidesAnAdoption(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		nodes := []*byHand{{}, {}, {}}
-		var peers []Peer
-		for _, n := range nodes {
-			peers = append(peers, n)
-		}
-		accepts := func(n int) { nodes[n].answers(node.Answer{Status: node.Granted, Register: 7}) }
-		began := time.Now()
 		late := false
-		c := NewClient(Config{Env: &bubbleEnv{began, time.Hour}, Peers: peers, Terms: Terms{TTL: 8 * time.Second},
-			NodeTimeout: time.Second,
-			Stopwatch:   func() time.Duration { return time.Since(began) },
-			Answered: func(peer int, op node.Op, _ node.Answer, err error, _ time.Duration) {
-				if peer == 1 && op == core.Extend && err != nil && !late {
-					late = true
-					accepts(0)
-				}
-			}})
+		nodes, c := byHands(func(nodes []*byHand, peer int, op node.Op, err error) {
+			if peer == 1 && op == core.Extend && err != nil && !late {
+				late = true
+				nodes[0].grants()
+			}
+		})
 		o := newOnceOwner(t)
 		var a Acquisition
 		c.Adopt(&a, context.Background(), "orders", &Exported{Holder: "holder", Token: 7, Mark: 7, Terms: c.Terms()}, o)
-		accepts(2)
+		nodes[2].grants()
 		if f := <-o.over; f.Failed() || !late {
 			t.Errorf("late %v: %+v", late, f)
 		}
@@ -79,25 +92,16 @@ func TestLateAnswerDecidesAnAdoption(t *testing.T) {
 // not wait for it for ever.
 func TestAnswersAtTheEndOfTheirTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		nodes := []*byHand{{}, {}, {}}
-		var peers []Peer
-		for _, n := range nodes {
-			peers = append(peers, n)
-		}
-		grants := func(n int) { nodes[n].answers(node.Answer{Status: node.Granted, Register: 7}) }
 		began := time.Now()
-		c := NewClient(Config{Env: &bubbleEnv{began, time.Hour}, Peers: peers, Terms: Terms{TTL: 8 * time.Second},
-			NodeTimeout: time.Second,
-			Stopwatch:   func() time.Duration { return time.Since(began) },
-			Answered: func(peer int, op node.Op, _ node.Answer, err error, _ time.Duration) {
-				if peer == 0 && op == node.Acquire && err != nil {
-					grants(0) // the attempt has not heard yet that its time is up
-				}
-			}})
+		nodes, c := byHands(func(nodes []*byHand, peer int, op node.Op, err error) {
+			if peer == 0 && op == node.Acquire && err != nil {
+				nodes[0].grants() // the attempt has not heard yet that its time is up
+			}
+		})
 		o := newOnceOwner(t)
 		var a Acquisition
 		c.Acquire(&a, context.Background(), "orders", c.Terms(), o)
-		grants(2)
+		nodes[2].grants()
 		gaveUp := time.AfterFunc(time.Minute, a.Cancel)
 		if f := <-o.over; f.Failed() || time.Since(began) != time.Second {
 			t.Errorf("after %v: %+v", time.Since(began), f)
@@ -112,20 +116,11 @@ func TestAnswersAtTheEndOfTheirTime(t *testing.T) {
 // error names the node all the same.
 func TestUnsentAtTheEndOfItsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		nodes := []*byHand{{}, {}, {}}
-		var peers []Peer
-		for _, n := range nodes {
-			peers = append(peers, n)
-		}
-		began := time.Now()
-		c := NewClient(Config{Env: &bubbleEnv{began, time.Hour}, Peers: peers, Terms: Terms{TTL: 8 * time.Second},
-			NodeTimeout: time.Second,
-			Stopwatch:   func() time.Duration { return time.Since(began) },
-			Answered: func(peer int, op node.Op, _ node.Answer, _ error, _ time.Duration) {
-				if op == node.Acquire { // the attempt has not heard yet that its time is up
-					nodes[peer].done(node.Answer{}, node.NotSent(context.DeadlineExceeded))
-				}
-			}})
+		_, c := byHands(func(nodes []*byHand, peer int, op node.Op, _ error) {
+			if op == node.Acquire { // the attempt has not heard yet that its time is up
+				nodes[peer].done(node.Answer{}, node.NotSent(context.DeadlineExceeded))
+			}
+		})
 		o := newOnceOwner(t)
 		var a Acquisition
 		c.TryAcquire(&a, context.Background(), "orders", c.Terms(), o)
@@ -139,5 +134,29 @@ func TestUnsentAtTheEndOfItsTime(t *testing.T) {
 			}
 		}
 		time.Sleep(time.Hour)
+	})
+}
+
+// A request whose time is up is not to be sent any more, unless its caller waits for late answers,
+// and the attempt goes on.
+func TestWhatIsLateIsNotWanted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		nodes, c := byHands(func([]*byHand, int, node.Op, error) {})
+		for i, acquire := range []func(*Acquisition, context.Context, string, Terms, Owner){c.TryAcquire, c.Acquire} {
+			var a Acquisition
+			acquire(&a, context.Background(), "orders", c.Terms(), newOnceOwner(t))
+			call := nodes[0].last()
+			time.Sleep(999 * time.Millisecond)
+			early := call.Wanted()
+			time.Sleep(2 * time.Millisecond)
+			if late := call.Wanted(); !early || late != (i == 1) {
+				t.Errorf("wanted at first: %v, after the node timeout: %v", early, late)
+			}
+			a.Cancel()
+			time.Sleep(time.Minute)
+			if call.Wanted() {
+				t.Error("wanted when the attempt is over")
+			}
+		}
 	})
 }

@@ -10,13 +10,10 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/fenlock/fenlock/fence"
-	"github.com/fenlock/fenlock/internal/core"
 	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/memnode"
 )
@@ -151,21 +148,8 @@ type load struct {
 	servers []*serial
 	peers   []Peer
 	client  *Client // the newest
-	owners  []*loadOwner
+	owners  []*tellOwner
 }
-
-type loadOwner struct {
-	a    Acquisition
-	lost atomic.Bool
-	done chan Failure
-}
-
-func (o *loadOwner) Waiting(*Failure)                   {}
-func (o *loadOwner) Held(fence.Token, bool)             {}
-func (o *loadOwner) Extended(time.Duration, Failure)    {}
-func (o *loadOwner) Done(f Failure)                     { o.done <- f }
-func (o *loadOwner) Ended(why Failure, _ time.Duration) { o.lost.Store(why.Reason != core.LetGo) }
-func (o *loadOwner) Freed(Failure)                      {}
 
 // newLoad has so many locks acquired, over a TTL.
 func newLoad(t *testing.T, locks int, ttl time.Duration, as func(*serial) Peer, clients int) *load {
@@ -194,8 +178,8 @@ func (l *load) newClient() *Client {
 }
 
 // acquire begins an acquisition that waits.
-func (l *load) acquire(c *Client, name string, shared bool) *loadOwner {
-	o := &loadOwner{done: make(chan Failure, 1)}
+func (l *load) acquire(c *Client, name string, shared bool) *tellOwner {
+	o := newTell()
 	terms := c.Terms()
 	terms.Shared = shared
 	c.Acquire(&o.a, context.Background(), name, terms, o)

@@ -243,6 +243,10 @@ func everythingAtOnce(t *testing.T, round int) {
 		if n := len(c.queues.byName); n > 0 {
 			t.Errorf("round %d: client %d has %d local queues left", round, k, n)
 		}
+		if g := c.group; g.pacing.more() || g.deadlines.len() > 0 || g.unheard.len() > 0 {
+			t.Errorf("round %d: client %d: others wait for their turn: %v, %d and %d have deadlines", round, k,
+				g.pacing.more(), g.deadlines.len(), g.unheard.len())
+		}
 	}
 }
 
