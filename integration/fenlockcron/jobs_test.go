@@ -14,6 +14,7 @@ import (
 
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/groups"
 	"github.com/fenlock/fenlock/integration/fenlockcron"
 	"github.com/fenlock/fenlock/node/memnode"
 )
@@ -207,11 +208,15 @@ func TestInvalid(t *testing.T) {
 		"no context":   func() error { _, err := fenlockcron.New(noContext, l, time.Second, nil); return err },
 		"nil":          func() error { _, err := fenlockcron.New(t.Context(), nil, time.Second, nil); return err },
 		"a nil Locker": func() error { _, err := fenlockcron.New(t.Context(), none, time.Second, nil); return err },
-		"no hold":      func() error { _, err := fenlockcron.New(t.Context(), l, 0, nil); return err },
-		"over MaxTTL":  func() error { _, err := fenlockcron.New(t.Context(), l, time.Minute, nil); return err },
-		"no name":      func() error { _, err := j.Job("", work); return err },
-		"no work":      func() error { _, err := j.Job("a", nil); return err },
-		"an unnamed":   func() error { _, err := j.Wrapper(""); return err },
+		"nil Groups": func() error {
+			_, err := fenlockcron.New(t.Context(), (*groups.Groups)(nil), time.Second, nil)
+			return err
+		},
+		"no hold":     func() error { _, err := fenlockcron.New(t.Context(), l, 0, nil); return err },
+		"over MaxTTL": func() error { _, err := fenlockcron.New(t.Context(), l, time.Minute, nil); return err },
+		"no name":     func() error { _, err := j.Job("", work); return err },
+		"no work":     func() error { _, err := j.Job("a", nil); return err },
+		"an unnamed":  func() error { _, err := j.Wrapper(""); return err },
 	} {
 		if err := f(); !errors.Is(err, fenlock.ErrInvalid) {
 			t.Errorf("%s: %v", what, err)

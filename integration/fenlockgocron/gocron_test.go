@@ -131,49 +131,6 @@ func TestOneRunOnHostsWhoseClocksDiffer(t *testing.T) {
 	})
 }
 
-// A host that waited would run when the other host's run is over.
-func TestLockerDoesNotWait(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		node := memnode.New("n")
-		long := func(ctx context.Context, _ fence.Token) error {
-			time.Sleep(20 * time.Second)
-			return ctx.Err()
-		}
-		a, b := locker(t, host(t, "a", node)), locker(t, host(t, "b", node))
-		var ra, rb runs
-		every(t, scheduler(t, gocron.WithDistributedLocker(a)), 0, a.Work("report", long), ra.listen())
-		every(t, scheduler(t, gocron.WithDistributedLocker(b)), time.Second, b.Work("report", rb.run), rb.listen())
-		pass(time.Minute + 2*time.Second)
-		if _, errs := rb.seen(); len(errs) != 1 || !errors.Is(errs[0], fenlock.ErrHeld) {
-			t.Errorf("while the other host runs the job: %v", errs)
-		}
-		pass(30 * time.Second)
-		if len(ra.errs) != 0 || len(rb.tokens) != 0 {
-			t.Errorf("the first: %v; the second ran it: %v", ra.errs, rb.tokens)
-		}
-	})
-}
-
-// The minimum hold keeps others away for no longer than it says: jobs that come more often than the
-// TTL run each time.
-func TestEachRunOfAFrequentJob(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		locks := locker(t, host(t, "a", memnode.New("n")))
-		var r runs
-		s := scheduler(t, gocron.WithDistributedLocker(locks))
-		_, err := s.NewJob(gocron.DurationJob(6*time.Second), gocron.NewTask(locks.Work("often", r.run)),
-			gocron.WithName("often"), r.listen())
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.Start()
-		pass(time.Minute + time.Second)
-		if len(r.tokens) != 10 || len(r.errs) != 0 {
-			t.Errorf("%d runs in a minute, and %v", len(r.tokens), r.errs)
-		}
-	})
-}
-
 func TestJobHearsOfTheLoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node := memnode.New("n")
@@ -250,8 +207,13 @@ func TestTwoJobsOfOneName(t *testing.T) {
 		if err := work(second); err != nil || len(r.tokens) != 1 {
 			t.Errorf("the second: %v, %v", err, r.tokens)
 		}
-		if err := held.Unlock(second); err != nil {
-			t.Error(err)
+		if err := work(second); !errors.Is(err, fenlockgocron.ErrNotHeld) {
+			t.Errorf("the second once more: %v", err)
+		}
+		for _, want := range []error{nil, fenlock.ErrReleased} {
+			if err := held.Unlock(second); !errors.Is(err, want) {
+				t.Errorf("unlocked: %v, want %v", err, want)
+			}
 		}
 		if err := work(t.Context()); !errors.Is(err, fenlockgocron.ErrNotHeld) {
 			t.Errorf("afterwards: %v", err)
@@ -350,29 +312,6 @@ func TestWorkWithoutItsLock(t *testing.T) {
 			}
 		}
 	})
-}
-
-// Two runs never have the same lock, whatever the order in which they end.
-func TestLockIsForOneRun(t *testing.T) {
-	locks := locker(t, host(t, "a", memnode.New("n")))
-	lock, err := locks.Lock(t.Context(), "report")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var r runs
-	work := locks.Work("report", r.run)
-	if err := work(t.Context()); err != nil {
-		t.Error(err)
-	}
-	if err := work(t.Context()); !errors.Is(err, fenlockgocron.ErrNotHeld) {
-		t.Errorf("once more: %v", err)
-	}
-	if err := lock.Unlock(t.Context()); err != nil {
-		t.Error(err)
-	}
-	if err := lock.Unlock(t.Context()); !errors.Is(err, fenlock.ErrReleased) {
-		t.Errorf("twice: %v", err)
-	}
 }
 
 func TestElector(t *testing.T) {

@@ -21,7 +21,6 @@ import (
 
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/fence"
-	"github.com/fenlock/fenlock/groups"
 	"github.com/fenlock/fenlock/integration/httplock"
 	"github.com/fenlock/fenlock/node/memnode"
 )
@@ -318,32 +317,6 @@ func TestFormsAreRemoved(t *testing.T) {
 	server.Close()
 	if files, err := os.ReadDir(dir); len(files) != 0 {
 		t.Errorf("afterwards: %v, %v", files, err)
-	}
-}
-
-// The names are on two groups.
-func TestGroups(t *testing.T) {
-	g, err := groups.New(groups.Config{Groups: []groups.Group{
-		{ID: "a", Locker: locker(t, memnode.New("a"), fenlock.Observer{})},
-		{ID: "b", Locker: locker(t, memnode.New("b"), fenlock.Observer{})},
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var h http.Handler
-	on := map[string]bool{}
-	h = locked(t, g, 0, func(_ http.ResponseWriter, r *http.Request) {
-		group, _ := g.Of(r.URL.Path)
-		on[group.ID] = true
-		check(t, call(t.Context(), h, r.URL.Path), 409, httplock.TypeHeld)
-	})
-	for i := range 20 {
-		if w := call(t.Context(), h, fmt.Sprint("/", i)); w.Code != 200 {
-			t.Error(w.Code, w.Body)
-		}
-	}
-	if len(on) != 2 {
-		t.Error(on)
 	}
 }
 
