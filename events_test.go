@@ -420,20 +420,6 @@ func TestEventsAreToldBeforeCloseReturns(t *testing.T) {
 	})
 }
 
-func TestGuardTellsWhatItRefuses(t *testing.T) {
-	var refused []string
-	g := fence.Guard{Refused: func(ctx context.Context, e *fence.StaleError) {
-		refused = append(refused, fmt.Sprintf("%v %v", e, ctx.Value(eavesdropKey{})))
-	}}
-	ctx := context.WithValue(t.Context(), eavesdropKey{}, "writer")
-	for _, token := range []fence.Token{3, 2, 3, 4, 1} {
-		g.Do(ctx, "r", token, func() error { return nil })
-	}
-	if fmt.Sprint(refused) != `[fence: stale token for "r": 2 is older than 3 writer fence: stale token for "r": 1 is older than 4 writer]` {
-		t.Errorf("told %q", refused)
-	}
-}
-
 // What is left of a lock that was given says nothing about extensions, until it has had one.
 func TestReleaseOfWhatWasGiven(t *testing.T) {
 	for _, test := range []struct {

@@ -230,3 +230,18 @@ func TestGuardUnderLoad(t *testing.T) {
 		t.Errorf("last write %d, newest %d, want %d", last, guard.Newest("r"), writers)
 	}
 }
+
+func TestGuardTellsWhatItRefuses(t *testing.T) {
+	type key struct{}
+	var refused []string
+	g := fence.Guard{Refused: func(ctx context.Context, e *fence.StaleError) {
+		refused = append(refused, fmt.Sprintf("%v %v", e, ctx.Value(key{})))
+	}}
+	ctx := context.WithValue(t.Context(), key{}, "writer")
+	for _, token := range []fence.Token{3, 2, 3, 4, 1} {
+		g.Do(ctx, "r", token, func() error { return nil })
+	}
+	if fmt.Sprint(refused) != `[fence: stale token for "r": 2 is older than 3 writer fence: stale token for "r": 1 is older than 4 writer]` {
+		t.Errorf("told %q", refused)
+	}
+}
