@@ -25,6 +25,14 @@ const MaxNames = 100
 // more than MaxNames. Nothing is held then. All names are locks of one Locker: what
 // is on different groups cannot be had together.
 func (l *Locker) AcquireAll(ctx context.Context, names []string, opts ...Option) (*Locks, error) {
+	return l.acquireAll(ctx, names, opts, func(inTime context.Context, w all) ([]*Lock, error) {
+		return w.acquire(inTime)
+	})
+}
+
+// acquireAll is AcquireAll by a function that takes the locks.
+func (l *Locker) acquireAll(ctx context.Context, names []string, opts []Option,
+	acquire func(inTime context.Context, w all) ([]*Lock, error)) (*Locks, error) {
 	names, o, err := l.several(names, opts)
 	if err != nil {
 		return nil, err
@@ -34,17 +42,16 @@ func (l *Locker) AcquireAll(ctx context.Context, names []string, opts ...Option)
 			return nil, err
 		}
 	}
-	w := all{locker: l, values: ctx, names: names, terms: o.Terms}
-	ctx, cancel := within(ctx, &o)
+	inTime, cancel := within(ctx, &o)
 	defer cancel()
-	locks, err := w.acquire(ctx)
+	locks, err := acquire(inTime, all{locker: l, values: ctx, names: names, terms: o.Terms})
+	if err == nil {
+		err = lengthen(inTime, locks...)
+	}
 	if err != nil {
 		return nil, err
 	}
-	if err := lengthen(ctx, o.Terms, locks...); err != nil {
-		return nil, err
-	}
-	return newLocks(w.values, locks), nil
+	return newLocks(ctx, locks), nil
 }
 
 // several checks what is asked for, and returns the names in order, each once.
@@ -80,7 +87,7 @@ type all struct {
 // each with what the other wants: then one of them wins.
 const inOrderEach = 3
 
-func (w *all) acquire(ctx context.Context) ([]*Lock, error) {
+func (w all) acquire(ctx context.Context) ([]*Lock, error) {
 	refused := ""
 	var last error // why names were refused, as far as is known
 	for round := 0; ; round++ {
@@ -131,7 +138,7 @@ func refusal(err error) error {
 
 // atOnce waits for one name, if there is one, and then tries all others. If another client has one
 // of those, it is refused, and nothing is held.
-func (w *all) atOnce(ctx context.Context, first string) (refused string, locks []*Lock, err error) {
+func (w all) atOnce(ctx context.Context, first string) (refused string, locks []*Lock, err error) {
 	l := w.locker
 	if first != "" {
 		k, err := l.acquireUntil(ctx, w.values, first, w.terms, l.client.Acquire)
@@ -150,14 +157,9 @@ func (w *all) atOnce(ctx context.Context, first string) (refused string, locks [
 			wants = append(wants, trial{name, w.terms})
 		}
 	}
-	returned := false
-	defer func() { // an observer may panic
-		if !returned {
-			go giveUp(ctx, locks...)
-		}
-	}()
-	tried, errs := l.tryEach(ctx, w.values, wants)
-	returned = true
+	var tried []*Lock
+	var errs []error
+	observed(func() { giveUp(ctx, locks...) }, func() { tried, errs = l.tryEach(ctx, w.values, wants) })
 	for i, k := range tried {
 		switch {
 		case k != nil:
@@ -215,32 +217,28 @@ func (l *Locker) tryEach(ctx, values context.Context, wants []trial) (locks []*L
 
 // inOrder takes one after the other, and waits for each: not for longer than a TTL, while it
 // keeps others from what it has.
-func (w *all) inOrder(ctx context.Context) (refused string, locks []*Lock, err error) {
-	var held []*Lock
-	returned := false
-	defer func() { // an observer may panic
-		if !returned {
-			go giveUp(ctx, held...)
-		}
-	}()
-	for _, name := range w.names {
-		k, late, err := w.wait(ctx, name, len(held) > 0)
-		if err != nil {
-			returned = true
-			giveUp(ctx, held...)
-			if late && ctx.Err() == nil {
-				refused = name
+func (w all) inOrder(ctx context.Context) (refused string, locks []*Lock, err error) {
+	observed(func() { giveUp(ctx, locks...) }, func() {
+		for _, name := range w.names {
+			k, late, failed := w.wait(ctx, name, len(locks) > 0)
+			if err = failed; err != nil {
+				if late && ctx.Err() == nil {
+					refused = name
+				}
+				return
 			}
-			return refused, nil, err
+			locks = append(locks, k)
 		}
-		held = append(held, k)
+	})
+	if err == nil {
+		return "", locks, nil
 	}
-	returned = true
-	return "", held, nil
+	giveUp(ctx, locks...)
+	return refused, nil, err
 }
 
 // wait waits for one name, if briefly no longer than a TTL, and reports whether that was over.
-func (w *all) wait(ctx context.Context, name string, briefly bool) (k *Lock, late bool, err error) {
+func (w all) wait(ctx context.Context, name string, briefly bool) (k *Lock, late bool, err error) {
 	if briefly {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, w.terms.TTL)

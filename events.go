@@ -185,3 +185,16 @@ func (w *watched) freed(err error) {
 		w.events.later(func() { tell(w.ctx, e) })
 	}
 }
+
+// observed calls what may call an observer. If that panics, which its caller may recover from, the
+// cleaning up is left to a goroutine.
+func observed(cleanUp, f func()) {
+	returned := false
+	defer func() {
+		if !returned {
+			go cleanUp()
+		}
+	}()
+	f()
+	returned = true
+}

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -111,11 +110,7 @@ func (l *Locker) Adopt(ctx context.Context, text string) (*Lock, error) {
 
 // gaveUpAdopting is the error of a caller who gave up.
 func gaveUpAdopting(ctx context.Context, name string) error {
-	why := ctx.Err()
-	if cause := context.Cause(ctx); !errors.Is(cause, why) {
-		why = fmt.Errorf("%w (%w)", why, cause)
-	}
-	return fmt.Errorf("fenlock: adopt %q: %w", name, why)
+	return fmt.Errorf("fenlock: adopt %q: %w", name, whyEnded(ctx))
 }
 
 // mayAdopt refuses a lock that does not fit this group.

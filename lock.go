@@ -191,17 +191,15 @@ func (k *Lock) startRelease(keep bool) (await func(ctx context.Context) error) {
 		return func(ctx context.Context) error { return k.awaitRelease(ctx, why, before) }
 	}
 	whyWith, beforeWith := k.with.acquisition.Lock().Release(keep)
-	return func(ctx context.Context) error {
-		returned := false
-		defer func() { // an observer may panic: what comes of the other lock has to be told all the same
-			if !returned && !beforeWith {
-				go k.with.awaitRelease(ctx, whyWith, false)
+	return func(ctx context.Context) (err error) {
+		with := func() error { return k.with.awaitRelease(ctx, whyWith, false) }
+		observed(func() { // what comes of the other lock has to be told all the same
+			if !beforeWith {
+				with()
 			}
-		}()
-		err := k.awaitRelease(ctx, why, false)
-		returned = true
+		}, func() { err = k.awaitRelease(ctx, why, false) })
 		if !beforeWith {
-			return errors.Join(err, k.with.awaitRelease(ctx, whyWith, false))
+			return errors.Join(err, with())
 		}
 		// It was released when one of the two was lost, see holdWith: if that was this one, it was
 		// not told yet.
@@ -258,8 +256,9 @@ func (k *Lock) drainWhenFreed() {
 // lengthen has leases stay for as long as their terms say, once all locks are held: an attempt that
 // fails must not leave such ones. The time counts from the request for the last lock. If that does
 // not work none is held.
-func lengthen(ctx context.Context, terms shell.Terms, locks ...*Lock) error {
-	if terms.AtLeast <= 0 {
+func lengthen(ctx context.Context, locks ...*Lock) error {
+	atLeast := locks[0].acquisition.Terms().AtLeast
+	if atLeast <= 0 {
 		return nil
 	}
 	each := locks
@@ -276,7 +275,7 @@ func lengthen(ctx context.Context, terms shell.Terms, locks ...*Lock) error {
 	for i, k := range each {
 		l := k.acquisition.Lock()
 		l.Keep(from)
-		if !l.Given() && from+terms.AtLeast <= l.Begun()+k.acquisition.Terms().TTL {
+		if !l.Given() && from+atLeast <= l.Begun()+k.acquisition.Terms().TTL {
 			continue // it has been leased for so long
 		}
 		var err error
@@ -295,6 +294,17 @@ func lengthen(ctx context.Context, terms shell.Terms, locks ...*Lock) error {
 		}
 	}
 	return nil
+}
+
+// lengthened returns a lock that was acquired, with its leases lengthened, or an error.
+func lengthened(ctx context.Context, k *Lock, err error) (*Lock, error) {
+	if err == nil {
+		err = lengthen(ctx, k)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return k, nil
 }
 
 // giveUp releases locks that no caller was told of, whatever their terms say, and waits for that
@@ -465,14 +475,20 @@ func (k *Lock) nodeErrors(f *shell.Failure) (all []NodeError) {
 
 // gaveUp is the error for a context that ended, joined with the last reason.
 func gaveUp(ctx context.Context, name string, last error) error {
-	why := ctx.Err()
-	if cause := context.Cause(ctx); !errors.Is(cause, why) {
-		why = fmt.Errorf("%w (%w)", why, cause)
-	}
+	why := whyEnded(ctx)
 	if last == nil {
 		return fmt.Errorf("fenlock: acquire %q: %w", name, why)
 	}
 	return fmt.Errorf("fenlock: gave up waiting for %q: %w: %w", name, why, last)
+}
+
+// whyEnded is the error of a context that has ended, with its cause.
+func whyEnded(ctx context.Context) error {
+	why := ctx.Err()
+	if cause := context.Cause(ctx); !errors.Is(cause, why) {
+		why = fmt.Errorf("%w (%w)", why, cause)
+	}
+	return why
 }
 
 // releasedError is ErrReleased with the name: one for each lock, so it is not formatted before it

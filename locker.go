@@ -127,13 +127,7 @@ func (l *Locker) acquire(ctx context.Context, name string, opts []Option, begin 
 	inTime, cancel := within(ctx, &o)
 	defer cancel()
 	k, err := l.acquireUntil(inTime, ctx, name, o.Terms, begin)
-	if err != nil {
-		return nil, err
-	}
-	if err := lengthen(inTime, o.Terms, k); err != nil {
-		return nil, err
-	}
-	return k, nil
+	return lengthened(inTime, k, err)
 }
 
 // acquireUntil is acquire until a context is done. The lock's own has the values of another.
@@ -206,29 +200,14 @@ func (k *Lock) await(ctx context.Context) {
 // observe tells the observer why the caller waits. If that panics, the caller may
 // recover, but will have no lock.
 func (k *Lock) observe(why *shell.Failure) {
-	returned := false
-	defer func() {
-		if !returned {
-			go k.abandon()
-		}
-	}()
-	k.locker.config.Observer.Waiting(k.caller, k.name, k.errorOf(why))
-	returned = true
+	observed(k.abandon, func() { k.locker.config.Observer.Waiting(k.caller, k.name, k.errorOf(why)) })
 }
 
 // told tells the observer that the lock is held. If that panics, no caller has the lock.
 func (k *Lock) told() {
-	if k.watched == nil {
-		return
+	if k.watched != nil {
+		observed(func() { giveUp(k.base, k) }, k.watched.drain)
 	}
-	returned := false
-	defer func() {
-		if !returned {
-			go giveUp(k.base, k)
-		}
-	}()
-	k.watched.drain()
-	returned = true
 }
 
 // abandon ends an acquisition that no caller waits for.

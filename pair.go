@@ -57,13 +57,7 @@ func (p *pair) one(ctx context.Context, name string, waits bool) (*Lock, error) 
 	inTime, cancel := within(ctx, &p.wait)
 	defer cancel()
 	k, err := p.until(inTime, ctx, name, waits)
-	if err != nil {
-		return nil, err
-	}
-	if err := lengthen(inTime, p.newTerms, k); err != nil {
-		return nil, err
-	}
-	return k, nil
+	return lengthened(inTime, k, err)
 }
 
 // until is one until a context is done. The lock's own has the values of another.
@@ -80,25 +74,9 @@ func (p *pair) until(ctx, values context.Context, name string, waits bool) (*Loc
 
 // all takes the locks of several names.
 func (p *pair) all(ctx context.Context, names []string, opts []Option) (*Locks, error) {
-	names, o, err := p.new.several(names, opts)
-	if err != nil {
-		return nil, err
-	}
-	for _, name := range names {
-		if err := checkNested(ctx, p.new.places, name, p.newTerms); err != nil {
-			return nil, err
-		}
-	}
-	inTime, cancel := within(ctx, &o)
-	defer cancel()
-	locks, err := p.acquire(inTime, names[0], takeAll(ctx, names), true)
-	if err != nil {
-		return nil, err
-	}
-	if err := lengthen(inTime, p.newTerms, locks...); err != nil {
-		return nil, err
-	}
-	return newLocks(ctx, locks), nil
+	return p.new.acquireAll(ctx, names, opts, func(inTime context.Context, w all) ([]*Lock, error) {
+		return p.acquire(inTime, w.names[0], takeAll(ctx, w.names), true)
+	})
 }
 
 // taking takes the locks of one group.

@@ -85,7 +85,7 @@ func (s *Slots) acquire(ctx context.Context, waits bool, opts []Option) (*Slot, 
 		return nil, err
 	}
 	context.AfterFunc(a.slot.Context(), func() { s.order.prefer(a.number) })
-	if err := lengthen(inTime, o.Terms, a.slot); err != nil {
+	if err := lengthen(inTime, a.slot); err != nil {
 		return nil, err
 	}
 	return &Slot{a.slot, a.number}, nil

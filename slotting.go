@@ -28,20 +28,18 @@ type slotting struct {
 }
 
 // acquire returns when both are held, or nothing is.
-func (a *slotting) acquire(ctx context.Context) error {
-	returned := false
-	defer func() { // an observer may panic
-		if !returned {
-			go giveUp(ctx, a.held()...)
-		}
-	}()
+func (a *slotting) acquire(ctx context.Context) (err error) {
+	observed(func() { giveUp(ctx, a.held()...) }, func() { err = a.tryAndWait(ctx) })
+	return err
+}
+
+func (a *slotting) tryAndWait(ctx context.Context) error {
 	var last error // why it was refused, as far as is known
 	byName, err := a.atOnce(ctx)
 	for {
 		last = cmp.Or(refusal(err), last)
 		switch {
 		case err == nil && a.slot.Remaining() > 0 && a.share.Remaining() > 0:
-			returned = true
 			a.slot.holdWith(a.share)
 			return nil
 		case err == nil: // it was too long until the second was there
@@ -52,7 +50,6 @@ func (a *slotting) acquire(ctx context.Context) error {
 		a.drop(ctx)
 		switch {
 		case ctx.Err() != nil, !a.waits, !mayPass(err):
-			returned = true
 			return withReason(ctx, a.name, err, last)
 		case byName:
 			byName, err = a.waitForName(ctx)

@@ -92,13 +92,7 @@ func (s spread) AcquireAny(ctx context.Context, names []string, opts ...Option) 
 		}
 		return l.acquireUntil(inTime, ctx, name, o.Terms, l.begin(waits))
 	})
-	if err != nil {
-		return nil, err
-	}
-	if err := lengthen(inTime, k.acquisition.Terms(), k); err != nil {
-		return nil, err
-	}
-	return k, nil
+	return lengthened(inTime, k, err)
 }
 
 // AcquireAll takes names that are on the same Lockers.
