@@ -46,7 +46,9 @@ func (l *Lock) answered(f *fanout, i int, a node.Answer, err error) {
 	case core.Release:
 		l.attempt.OnRelease(i, reply)
 		if err != nil {
-			g.strays.add(i, f.request, l.attempt.Settled(i), &f.calls.of(i).heard)
+			r := f.request
+			r.Place = node.Place{} // the waiter has gone on since
+			g.strays.add(i, r, l.attempt.Settled(i), &f.calls.of(i).heard)
 		}
 	}
 	if f.action.Op == core.Acquire && !reply.Silent {

@@ -65,20 +65,6 @@ const (
 	longestStray = 30
 )
 
-// add takes a release that was not answered. Settled: no lease can turn up any more that is
-// not there already.
-// Its answer may still come unless heard says that it has, or cannot.
-func (s *strays) add(peer int, r node.Request, settled bool, heard *atomic.Bool) {
-	r.Place = node.Place{} // the waiter has gone on since
-	s.put(peer, r, settled, heard)
-}
-
-// addWaiter takes a release, without a holder, that was not answered: of a waiter that has gone,
-// and may be in the node's queue.
-func (s *strays) addWaiter(peer int, r node.Request, heard *atomic.Bool) {
-	s.put(peer, r, true, heard)
-}
-
 // lost tells that the answer of a release does not come any more.
 func (s *strays) lost(peer int, r *node.Request) {
 	s.mu.Lock()
@@ -90,7 +76,10 @@ func (s *strays) lost(peer int, r *node.Request) {
 	}
 }
 
-func (s *strays) put(peer int, r node.Request, settled bool, heard *atomic.Bool) {
+// add takes a release that was not answered. It is of a lock or, without a holder, of a waiter that
+// has gone and may be in the node's queue. Settled: no lease can turn up any more that is not there
+// already. Its answer may still come unless heard says that it has, or cannot.
+func (s *strays) add(peer int, r node.Request, settled bool, heard *atomic.Bool) {
 	now := s.env.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -205,7 +205,7 @@ func (s *waiters) forget(w *waiter) {
 // leaveAll takes a waiter that gave up out of the queues, and forgets it when all
 // nodes have answered. One that has not may notify it until its queue is forgotten.
 func (s *waiters) leaveAll(w *waiter) {
-	s.send(w, s.queues, func(heard, _ bool) {
+	s.send(w, s.queues, func(heard bool) {
 		if heard {
 			s.forget(w)
 			return
@@ -219,7 +219,7 @@ func (s *waiters) leaveAll(w *waiter) {
 // waiter to notify.
 func (s *waiters) leave(i int, w *waiter) {
 	if s.queues.Has(i) {
-		s.send(w, core.Set(0).With(i), func(_, _ bool) {})
+		s.send(w, core.Set(0).With(i), func(bool) {})
 	}
 }
 
@@ -245,14 +245,14 @@ func (s *waiters) giveBackAll(w *waiter) {
 
 // send tells nodes that a waiter has gone. A node that does not hear of it is told when it answers
 // again. An exclusive waiter that is first in the queue keeps others from sharing the name.
-func (s *waiters) send(w *waiter, to core.Set, done func(heard, freed bool)) {
+func (s *waiters) send(w *waiter, to core.Set, done func(heard bool)) {
 	r := w.parting()
-	leave(s.group, to, r, func(l *leaving, unheard core.Set, freed bool) {
+	leave(s.group, to, r, func(l *leaving, unheard core.Set, _ bool) {
 		for i := range s.group.Peers {
 			if unheard.Has(i) && r.Place.Waiter != "" && r.Place.Stamp == 0 {
-				s.group.strays.addWaiter(i, r, &l.fanout.calls.of(i).heard)
+				s.group.strays.add(i, r, true, &l.fanout.calls.of(i).heard)
 			}
 		}
-		done(unheard == 0, freed)
+		done(unheard == 0)
 	}, nil)
 }
