@@ -38,19 +38,20 @@ type taker func(ctx context.Context, g *groups.Groups, name string) (*tenure, er
 // honest is what processes do.
 func honest(ctx context.Context, g *groups.Groups, name string) (*tenure, error) {
 	k, err := g.Acquire(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	return &tenure{k.Context(), k.Token(), func() { k.Release(context.Background()) }, false}, nil
+	return tenureOf(k, false, err)
 }
 
 // withOthers is what processes do that share the name.
 func withOthers(ctx context.Context, g *groups.Groups, name string) (*tenure, error) {
 	k, err := g.Acquire(ctx, name, fenlock.WithShared())
+	return tenureOf(k, true, err)
+}
+
+func tenureOf(k *fenlock.Lock, shared bool, err error) (*tenure, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &tenure{k.Context(), k.Token(), func() { k.Release(context.Background()) }, true}, nil
+	return &tenure{k.Context(), k.Token(), func() { k.Release(context.Background()) }, shared}, nil
 }
 
 // play is one run. It notes whether two held the name at a time, and tokens that did not grow.
@@ -202,26 +203,16 @@ func asDocumented(middle taker) func(p *play) {
 }
 
 // There and back again, and no two hold the name, and each token is larger than the one before.
-func TestGroupsChangeWithOneHolder(t *testing.T) {
-	for seed := range uint64(4) {
-		p := change(t, seed, func(p *play) {
+// Where some share the name, a process that has it alone has a larger token than all before.
+func TestGroupsChange(t *testing.T) {
+	for what, steps := range map[string]func(p *play){
+		"one holder": func(p *play) {
 			asDocumented(honest)(p)
 			p.processes(kind{newOnly, honest}, kind{both, honest})
 			p.processes(kind{both, honest})
 			p.processes(kind{both, honest}, kind{oldOnly, honest})
-		})
-		if p.together > 0 || p.shrunk > 0 || p.tenures < 80 {
-			t.Errorf("seed %d: %d tenures, %d times two at a time, %d times a token that was not larger", seed, p.tenures,
-				p.together, p.shrunk)
-		}
-	}
-}
-
-// The same where some share the name: who has it alone has it alone, and a larger token than all
-// before.
-func TestGroupsChangeWithSharers(t *testing.T) {
-	for seed := range uint64(4) {
-		p := change(t, seed, func(p *play) {
+		},
+		"sharers": func(p *play) {
 			old, in, now := kind{oldOnly, honest}, kind{both, honest}, kind{newOnly, honest}
 			oldShared, inShared, nowShared := kind{oldOnly, withOthers}, kind{both, withOthers}, kind{newOnly, withOthers}
 			p.processes(old, oldShared, in, inShared)
@@ -229,10 +220,13 @@ func TestGroupsChangeWithSharers(t *testing.T) {
 			p.processes(in, inShared, now, nowShared)
 			p.processes(in, inShared)
 			p.processes(old, oldShared, in, inShared)
-		})
-		if p.together > 0 || p.shrunk > 0 || p.tenures < 80 {
-			t.Errorf("seed %d: %d tenures, %d times two at a time, %d times a token that was not larger", seed, p.tenures,
-				p.together, p.shrunk)
+		},
+	} {
+		for seed := range uint64(4) {
+			if p := change(t, seed, steps); p.together > 0 || p.shrunk > 0 || p.tenures < 80 {
+				t.Errorf("%s, seed %d: %d tenures, %d times two at a time, %d times a token that was not larger", what, seed,
+					p.tenures, p.together, p.shrunk)
+			}
 		}
 	}
 }
@@ -278,10 +272,7 @@ func TestGroupsChangeOtherwise(t *testing.T) {
 		return func(ctx context.Context, g *groups.Groups, name string) (*tenure, error) {
 			old, now := lockers(g, name)
 			k, err := []*fenlock.Locker{old, now}[which].Acquire(ctx, name)
-			if err != nil {
-				return nil, err
-			}
-			return &tenure{k.Context(), k.Token(), func() { k.Release(context.Background()) }, false}, nil
+			return tenureOf(k, false, err)
 		}
 	}
 	for what, test := range map[string]struct {

@@ -57,28 +57,6 @@ func TestOptions(t *testing.T) {
 	})
 }
 
-// A waiter is known by its own label.
-func TestLabelOfAWaiter(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, c *cluster) {
-		l := c.queuer()
-		lock := take(t, l, name)
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			k, err := l.Acquire(t.Context(), name, fenlock.WithLabel("somebody"))
-			wantErr(t, err)
-			wantErr(t, k.Release(t.Context()))
-		}()
-		time.Sleep(time.Second)
-		waiting, total, err := c.nodes[0].view.Waiting(t.Context(), name, 10)
-		if err != nil || total != 1 || waiting[0].Label != "somebody" {
-			t.Errorf("waiting: %+v, %d, %v", waiting, total, err)
-		}
-		wantErr(t, lock.Release(t.Context()))
-		<-done
-	})
-}
-
 func TestWaitIsBounded(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		lock := c.held()

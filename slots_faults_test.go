@@ -127,36 +127,6 @@ func TestSlotsWithAPanic(t *testing.T) {
 	}
 }
 
-// A caller that holds the name itself, or all slots, would wait for itself.
-func TestSlotsNested(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, c *cluster) {
-		for _, test := range []struct {
-			holds string
-			n     int
-			want  error
-		}{
-			{name, 3, fenlock.ErrNested},
-			{name + "#0", 1, fenlock.ErrNested},
-			{name + "#0", 2, context.DeadlineExceeded}, // the other slot is another client's, and may become free
-		} {
-			l := c.queuer()
-			s, err := l.Slots(name, test.n)
-			wantErr(t, err)
-			other := take(t, c.queuer(), name+"#1")
-			ctx, unlock, err := l.Lock(t.Context(), test.holds)
-			wantErr(t, err)
-			before := c.requests(acquire)
-			_, err = s.Acquire(ctx, fenlock.WithWait(time.Minute))
-			wantErr(t, err, test.want)
-			if asked := c.requests(acquire) - before; asked > 500 {
-				t.Errorf("%q: %d requests", test.holds, asked)
-			}
-			unlock()
-			wantErr(t, other.Release(t.Context()))
-		}
-	})
-}
-
 // faultyFor is a node that has nothing but errors for one name: another program's data are there.
 type faultyFor struct {
 	*faulty

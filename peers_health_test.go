@@ -121,30 +121,6 @@ func TestNodeChangesInTheLog(t *testing.T) {
 	})
 }
 
-// While Acquire waits for nodes that are all down, the log knows.
-func TestAllNodesDownIsToldWhileAcquireWaits(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, c *cluster) {
-		var h told
-		l := c.locker(h.listen)
-		c.set(0, 3, allOps, down)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-		defer cancel()
-		done := make(chan error)
-		go func() {
-			_, err := l.Acquire(ctx, name)
-			done <- err
-		}()
-		time.Sleep(time.Millisecond)
-		h.hears(t, "node a is down: connection refused", "node b is down: connection refused",
-			"node c is down: connection refused")
-		time.Sleep(10 * time.Minute)
-		h.hears(t)
-		c.set(0, 3, allOps, fault{})
-		wantErr(t, <-done)
-		h.hears(t, "node a works again", "node b works again", "node c works again")
-	})
-}
-
 // A caller that gives up, and a Close, are no failures of nodes.
 func TestCallersEndIsNoChangeOfANode(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
