@@ -21,6 +21,7 @@ import (
 
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/groups"
 	"github.com/fenlock/fenlock/integration/httplock"
 	"github.com/fenlock/fenlock/node/memnode"
 )
@@ -327,6 +328,7 @@ func TestInvalid(t *testing.T) {
 	for what, f := range map[string]func() (http.Handler, error){
 		"nil":             func() (http.Handler, error) { return httplock.New(nil, 0, byPath, next) },
 		"a nil Locker":    func() (http.Handler, error) { return httplock.New(none, 0, byPath, next) },
+		"nil Groups":      func() (http.Handler, error) { return httplock.New((*groups.Groups)(nil), 0, byPath, next) },
 		"no names":        func() (http.Handler, error) { return httplock.New(l, 0, nil, next) },
 		"no handler":      func() (http.Handler, error) { return httplock.New(l, 0, byPath, nil) },
 		"a negative wait": func() (http.Handler, error) { return httplock.New(l, -1, byPath, next) },
