@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -142,49 +143,47 @@ func TestCloseWhileTimeIsUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHiccups(t, 3, false)
 		h.dead(true, 3)
-		env := &closingEnv{bubbleEnv: &bubbleEnv{h.began, time.Hour}}
+		env := &hookedEnv{bubbleEnv: &bubbleEnv{h.began, time.Hour}}
 		c := NewClient(Config{Env: env, Peers: h.peers, Terms: Terms{TTL: 10 * time.Second},
 			NodeTimeout: 500 * time.Millisecond})
 		o := take(c, "x")
 		time.Sleep(499 * time.Millisecond)
 		began, idle, closed := time.Now(), make(chan struct{}), false
-		env.on(func() { // the last reading of the clock is behind the question whether it is closed
+		closes := func() { // the last reading of the clock is behind the question whether it is closed
 			if !closed && c.group.inflight.len() == 0 {
 				closed = true
 				c.Close(func() { close(idle) })
 			}
-		})
+		}
+		env.now.Store(&closes)
 		<-o.done
 		<-idle
 		if took := time.Since(began); took > 600*time.Millisecond {
 			t.Errorf("the acquisition ended %v later", took)
 		}
-		env.on(nil)
+		env.now.Store(nil)
 		time.Sleep(time.Minute)
 	})
 }
 
-// closingEnv calls a function at each reading of the clock.
-type closingEnv struct {
+// hookedEnv calls a function at each reading of a clock, if there is one.
+type hookedEnv struct {
 	*bubbleEnv
-	mu   sync.Mutex
-	hook func()
+	now, wall atomic.Pointer[func()]
 }
 
-func (e *closingEnv) on(hook func()) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.hook = hook
-}
-
-func (e *closingEnv) Now() time.Duration {
-	e.mu.Lock()
-	hook := e.hook
-	e.mu.Unlock()
-	if hook != nil {
-		hook()
+func (e *hookedEnv) Now() time.Duration {
+	if hook := e.now.Load(); hook != nil {
+		(*hook)()
 	}
 	return e.bubbleEnv.Now()
+}
+
+func (e *hookedEnv) WallMicros() int64 {
+	if hook := e.wall.Load(); hook != nil {
+		(*hook)()
+	}
+	return e.bubbleEnv.WallMicros()
 }
 
 // One silent node of three makes a client neither slow nor behind, and leaves nothing in memory for
@@ -220,4 +219,33 @@ func (d *deadlines) len() (n int) {
 		n++
 	}
 	return n
+}
+
+// An adoption that is given up before it has sent anything is not an attempt that has ended. Others
+// would be counted as one fewer than are under way, and wait for their turn in vain.
+func TestAdoptionsGivenUpAreNoAttempts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHiccups(t, 3, false)
+		env := &hookedEnv{bubbleEnv: &bubbleEnv{h.began, time.Hour}}
+		c := NewClient(Config{Env: env, Peers: h.peers, Terms: Terms{TTL: 10 * time.Second},
+			NodeTimeout: 500 * time.Millisecond})
+		adopts := newTell()
+		cancel := adopts.a.Cancel
+		env.wall.Store(&cancel)
+		c.Adopt(&adopts.a, context.Background(), "x", &Exported{Holder: "h", Terms: c.Terms()}, adopts)
+		env.wall.Store(nil)
+		if f := <-adopts.done; !f.Failed() {
+			t.Error("it has succeeded")
+		}
+		h.dead(true, 3)
+		o := take(c, "x")
+		time.Sleep(3 * time.Second)
+		h.dead(false, 3)
+		if took := o.held(t); took > time.Second {
+			t.Errorf("%v after the outage", took)
+		}
+		o.a.Lock().Release(false)
+		time.Sleep(time.Minute)
+		h.end(c)
+	})
 }
