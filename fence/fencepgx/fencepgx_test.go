@@ -17,25 +17,26 @@ import (
 	"github.com/fenlock/fenlock/internal/testserver"
 )
 
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 const resource = "orders/42"
 
 // start returns a pool on an empty database with the guard's table, and a history.
 func start(t *testing.T, mode pgx.QueryExecMode) *pgxpool.Pool {
 	t.Helper()
 	config, err := pgxpool.ParseConfig(testserver.StartPostgres(t).DSN())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	config.ConnConfig.DefaultQueryExecMode = mode
 	pool, err := pgxpool.NewWithConfig(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(pool.Close)
 	schema, err := fencepgx.Guard{}.Schema()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, statement := range []string{schema, schema,
 		"CREATE TABLE history (seq BIGINT GENERATED ALWAYS AS IDENTITY, token BIGINT)"} {
 		if _, err := pool.Exec(t.Context(), statement); err != nil {
@@ -70,16 +71,12 @@ func TestCheck(t *testing.T) {
 		t.Run(mode.String(), func(t *testing.T) {
 			pool, ctx := start(t, mode), t.Context()
 			for _, token := range []fence.Token{33, 33, 34, fence.MaxToken - 1, fence.MaxToken} {
-				if err := write(ctx, pool, pgx.ReadCommitted, token); err != nil {
-					t.Fatal(err)
-				}
+				must(t, write(ctx, pool, pgx.ReadCommitted, token))
 			}
 			var told *fence.StaleError
 			guard := fencepgx.Guard{Refused: func(_ context.Context, e *fence.StaleError) { told = e }}
 			tx, err := pool.Begin(ctx)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			err = guard.Check(ctx, tx, resource, 35)
 			want := fence.StaleError{Resource: resource, Token: 35, Newest: fence.MaxToken}
 			if stale := (*fence.StaleError)(nil); !errors.As(err, &stale) || *stale != want || told == nil || *told != want {
@@ -136,9 +133,7 @@ func TestLoad(t *testing.T) {
 		all.Wait()
 	}
 	rows, err := pool.Query(t.Context(), "SELECT token FROM history ORDER BY seq")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	history, err := pgx.CollectRows(rows, pgx.RowTo[int64])
 	if err != nil || !slices.IsSorted(history) || history[len(history)-1] != int64(next-1) {
 		t.Errorf("%v, %v", history, err)
@@ -149,29 +144,21 @@ func TestLoad(t *testing.T) {
 func TestHoldsTheRow(t *testing.T) {
 	pool, ctx := start(t, pgx.QueryExecModeCacheStatement), t.Context()
 	first, err := pool.Begin(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer first.Rollback(ctx)
-	if err := (fencepgx.Guard{}).Check(ctx, first, resource, 34); err != nil {
-		t.Fatal(err)
-	}
+	must(t, (fencepgx.Guard{}).Check(ctx, first, resource, 34))
 	second := make(chan error, 1)
 	go func() { second <- write(ctx, pool, pgx.ReadCommitted, 33) }()
 	for waiting := 0; waiting == 0; time.Sleep(time.Millisecond) { // ends with the test's deadline, if it never waits
 		const waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
-		if err := pool.QueryRow(ctx, waits).Scan(&waiting); err != nil {
-			t.Fatal(err)
-		}
+		must(t, pool.QueryRow(ctx, waits).Scan(&waiting))
 		select {
 		case err := <-second:
 			t.Fatalf("it did not wait: %v", err)
 		default:
 		}
 	}
-	if err := first.Commit(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, first.Commit(ctx))
 	if err := <-second; !errors.Is(err, fence.ErrStale) {
 		t.Errorf("token 33 after 34: %v", err)
 	}

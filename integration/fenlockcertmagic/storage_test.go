@@ -37,9 +37,7 @@ type authority struct {
 func newAuthority(t testing.TB, before func(ctx context.Context, nth int) error) *authority {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return &authority{key: key, before: before}
 }
 
@@ -73,12 +71,17 @@ func (a *authority) issued() int {
 	return a.orders
 }
 
-func locker(t *testing.T, node *memnode.Node, observer fenlock.Observer) *fenlock.Locker {
+func must(t testing.TB, err error) {
 	t.Helper()
-	l, err := fenlock.New(fenlock.Config{Nodes: []fenlock.Node{node.Share()}, Observer: observer})
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+func locker(t *testing.T, node *memnode.Node, observer fenlock.Observer) *fenlock.Locker {
+	t.Helper()
+	l, err := fenlock.New(fenlock.Config{Nodes: []fenlock.Node{node.Share()}, Observer: observer})
+	must(t, err)
 	t.Cleanup(func() { l.Close() })
 	return l
 }
@@ -86,9 +89,7 @@ func locker(t *testing.T, node *memnode.Node, observer fenlock.Observer) *fenloc
 func storage(t *testing.T, dir string, locks fenlockcertmagic.Locks, opts ...fenlock.Option) *fenlockcertmagic.Storage {
 	t.Helper()
 	s, err := fenlockcertmagic.New(&certmagic.FileStorage{Path: dir}, locks, "certmagic", opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return s
 }
 
@@ -240,9 +241,7 @@ func TestLossIsTold(t *testing.T) {
 		node := memnode.New("n")
 		s := storage(t, t.TempDir(), locker(t, node, fenlock.Observer{}))
 		ctx := t.Context()
-		if err := s.Lock(ctx, "a"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Lock(ctx, "a"))
 		if err := s.RenewLockLease(ctx, "a", time.Hour); err != nil {
 			t.Errorf("while it is held: %v", err)
 		}
@@ -258,9 +257,7 @@ func TestLossIsTold(t *testing.T) {
 		node.Restart()
 		time.Sleep(fenlock.DefaultMaxTTL + time.Second)
 		other := storage(t, t.TempDir(), locker(t, node, fenlock.Observer{}))
-		if err := other.Lock(ctx, "a"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, other.Lock(ctx, "a"))
 		if err := s.RenewLockLease(ctx, "a", time.Hour); !errors.Is(err, fenlock.ErrLost) ||
 			!errors.Is(err, fenlock.ErrHeld) {
 			t.Errorf("when it is another one's: %v", err)
@@ -367,9 +364,7 @@ func TestNames(t *testing.T) {
 		{ID: "a", Locker: locker(t, memnode.New("a"), fenlock.Observer{})},
 		{ID: "b", Locker: locker(t, memnode.New("b"), fenlock.Observer{})},
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s := storage(t, t.TempDir(), g)
 	long := strings.Repeat("x", fenlock.MaxNameLength)
 	names := []string{"", "/", "a", "A", "a/", "*.example.com", "%", "%25", "a\n", "a%0A", "a\xff", "a%FF", "a�", "ü",
@@ -417,9 +412,7 @@ func TestPanicInUnlock(t *testing.T) {
 					panic("an observer")
 				}
 			}}))
-		if err := s.Lock(t.Context(), "a"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Lock(t.Context(), "a"))
 		func() {
 			defer func() {
 				if recover() == nil {

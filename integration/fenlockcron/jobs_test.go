@@ -23,28 +23,29 @@ import (
 func host(t *testing.T, label string, node *memnode.Node) *fenlock.Locker {
 	t.Helper()
 	l, err := fenlock.New(fenlock.Config{Nodes: []fenlock.Node{node.Share()}, Label: label})
+	must(t, err)
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { l.Close() })
-	return l
 }
 
 func jobs(t *testing.T, l fenlockcron.Locks, logger cron.Logger) *fenlockcron.Jobs {
 	t.Helper()
 	j, err := fenlockcron.New(t.Context(), l, 5*time.Second, logger)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return j
 }
 
 func job(t *testing.T, j *fenlockcron.Jobs, work func(context.Context, fence.Token) error) cron.Job {
 	t.Helper()
 	made, err := j.Job("report", work)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return made
 }
 
@@ -121,9 +122,7 @@ func TestHeldIsSkipped(t *testing.T) {
 		node := memnode.New("n")
 		var l journal
 		wrap, err := jobs(t, host(t, "a", node), &l).Wrapper("report")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		ran := 0
 		start(t, cron.NewChain(cron.Recover(cron.DiscardLogger), wrap).Then(cron.FuncJob(func() {
 			ran++
@@ -177,9 +176,7 @@ func TestContextEnds(t *testing.T) {
 		var l journal
 		ctx, end := context.WithCancel(t.Context())
 		j, err := fenlockcron.New(ctx, host(t, "a", node), 5*time.Second, &l)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		c := start(t, job(t, j, func(ctx context.Context, _ fence.Token) error {
 			<-ctx.Done()
 			return ctx.Err()
@@ -226,9 +223,7 @@ func TestInvalid(t *testing.T) {
 		t.Errorf("without a logger: %v", err)
 	}
 	wrap, err := j.Wrapper("a")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	wrap(nil).Run()
 	if len(logged.failed) != 1 || !errors.Is(logged.failed[0], fenlock.ErrInvalid) {
 		t.Errorf("a nil job: %v", logged.failed)

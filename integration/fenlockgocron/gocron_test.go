@@ -29,19 +29,22 @@ func host(t *testing.T, label string, nodes ...*memnode.Node) *fenlock.Locker {
 		config.Nodes = append(config.Nodes, n.Share())
 	}
 	l, err := fenlock.New(config)
+	must(t, err)
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { l.Close() })
-	return l
 }
 
 func scheduler(t *testing.T, opts ...gocron.SchedulerOption) gocron.Scheduler {
 	t.Helper()
 	s, err := gocron.NewScheduler(opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { s.Shutdown() })
 	return s
 }
@@ -60,9 +63,7 @@ func every(t *testing.T, s gocron.Scheduler, late time.Duration, work any, opts 
 func locker(t *testing.T, l fenlockgocron.Locks) *fenlockgocron.Locker {
 	t.Helper()
 	locks, err := fenlockgocron.NewLocker(l, 5*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return locks
 }
 
@@ -189,17 +190,13 @@ func TestTwoJobsOfOneName(t *testing.T) {
 		second, end := context.WithCancel(t.Context())
 		defer end()
 		lost, err := locks.Lock(first, "report")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		node.Crash()
 		pass(20 * time.Second)
 		node.Restart()
 		pass(fenlock.DefaultMaxTTL + time.Second)
 		held, err := locks.Lock(second, "report")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if err := work(first); !errors.Is(err, fenlock.ErrLost) || len(r.tokens) != 0 {
 			t.Errorf("the first: %v, %v", err, r.tokens)
 		}
@@ -228,12 +225,8 @@ func TestUnlockAfterShutdown(t *testing.T) {
 	end()
 	for i := range 50 {
 		lock, err := locks.Lock(t.Context(), fmt.Sprint("report ", i))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := lock.Unlock(ended); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, lock.Unlock(ended))
 	}
 }
 
@@ -267,9 +260,7 @@ func TestPanic(t *testing.T) {
 		node := memnode.New("n")
 		locks := locker(t, host(t, "a", node))
 		elector, err := fenlockgocron.NewElector(host(t, "a", node), "scheduler")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() { ended <- elector.Run(ctx) }()
@@ -321,9 +312,7 @@ func TestElector(t *testing.T) {
 		var stop [2]context.CancelFunc
 		for i, label := range []string{"a", "b"} {
 			elector, err := fenlockgocron.NewElector(host(t, label, node), "scheduler")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if err := elector.IsLeader(t.Context()); !errors.Is(err, fenlockgocron.ErrNotLeader) {
 				t.Errorf("before it runs: %v", err)
 			}
@@ -372,9 +361,7 @@ func TestLeadIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node := memnode.New("n")
 		elector, err := fenlockgocron.NewElector(host(t, "a", node), "scheduler")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() { ended <- elector.Run(ctx) }()

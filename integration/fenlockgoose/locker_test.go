@@ -26,23 +26,24 @@ func process(t *testing.T, node *memnode.Node, opts ...fenlock.Option) (*fenlock
 		Nodes:    []fenlock.Node{node.Share()},
 		Observer: fenlock.Observer{Wait: func(context.Context, string) { waits <- struct{}{} }},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { l.Close() })
 	migrations, err := fenlockgoose.New(l, "migrations/orders", opts...)
+	must(t, err)
+	return migrations, waits
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return migrations, waits
 }
 
 func open(t *testing.T, file string) *sql.DB {
 	t.Helper()
 	db, err := sql.Open("sqlite", file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { db.Close() })
 	return db
 }
@@ -58,9 +59,7 @@ func migrating(t *testing.T, db *sql.DB, locking goose.ProviderOption,
 			}
 			return work(ctx)
 		}}, nil)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return p
 }
 
@@ -68,9 +67,7 @@ func migrating(t *testing.T, db *sql.DB, locking goose.ProviderOption,
 func made(t *testing.T, db *sql.DB) bool {
 	t.Helper()
 	var n int
-	if err := db.QueryRow("SELECT count(*) FROM sqlite_master WHERE name = 'orders'").Scan(&n); err != nil {
-		t.Fatal(err)
-	}
+	must(t, db.QueryRow("SELECT count(*) FROM sqlite_master WHERE name = 'orders'").Scan(&n))
 	return n == 1
 }
 
@@ -115,9 +112,7 @@ func TestOneAtATime(t *testing.T) {
 func TestWaitEnds(t *testing.T) {
 	node := memnode.New("n")
 	holder, _ := process(t, node)
-	if err := holder.Lock(t.Context(), nil); err != nil {
-		t.Fatal(err)
-	}
+	must(t, holder.Lock(t.Context(), nil))
 	waiter, waits := process(t, node)
 	db := open(t, filepath.Join(t.TempDir(), "db"))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -150,9 +145,7 @@ func TestWaitEnds(t *testing.T) {
 func TestWaitEndsInOneProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		migrations, _ := process(t, memnode.New("n"), fenlock.WithWait(10*time.Second))
-		if err := migrations.Lock(t.Context(), nil); err != nil {
-			t.Fatal(err)
-		}
+		must(t, migrations.Lock(t.Context(), nil))
 		began := time.Now()
 		if err := migrations.Lock(t.Context(), nil); !errors.Is(err, context.DeadlineExceeded) ||
 			!errors.Is(err, fenlock.ErrHeld) {
@@ -206,9 +199,7 @@ func TestLostAndNotUnlocked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node := memnode.New("n")
 		migrations, _ := process(t, node)
-		if err := migrations.Lock(t.Context(), nil); err != nil {
-			t.Fatal(err)
-		}
+		must(t, migrations.Lock(t.Context(), nil))
 		node.Crash()
 		time.Sleep(fenlock.DefaultTTL)
 		node.Restart()
@@ -261,9 +252,7 @@ func TestContextOutlivesTheLock(t *testing.T) {
 		ctx, cancel := migrations.Context(t.Context())
 		defer cancel()
 		for range 2 {
-			if err := migrations.Lock(ctx, nil); err != nil {
-				t.Fatal(err)
-			}
+			must(t, migrations.Lock(ctx, nil))
 			if err := migrations.Unlock(ctx, nil); err != nil {
 				t.Error(err)
 			}
@@ -277,9 +266,7 @@ func TestContextOutlivesTheLock(t *testing.T) {
 
 func TestInvalid(t *testing.T) {
 	l, err := fenlock.New(fenlock.Config{Nodes: []fenlock.Node{memnode.New("n")}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer l.Close()
 	var none *fenlock.Locker
 	for what, f := range map[string]func() (*fenlockgoose.Locker, error){

@@ -29,19 +29,22 @@ const name = "migrations/orders"
 func process(t *testing.T, node *memnode.Node, o fenlock.Observer) *fenlock.Locker {
 	t.Helper()
 	l, err := fenlock.New(fenlock.Config{Nodes: []fenlock.Node{node.Share()}, Observer: o})
+	must(t, err)
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { l.Close() })
-	return l
 }
 
 func wrap(t *testing.T, driver database.Driver, l *fenlock.Locker, opts ...fenlock.Option) *fenlockmigrate.Driver {
 	t.Helper()
 	d, err := fenlockmigrate.New(driver, l, name, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return d
 }
 
@@ -52,13 +55,9 @@ func migrating(t *testing.T, driver database.Driver) *migrate.Migrate {
 		"1_orders.up.sql": {Data: []byte("CREATE TABLE orders (id INTEGER)")},
 		"2_items.up.sql":  {Data: []byte("CREATE TABLE items (id INTEGER)")},
 	}, ".")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	m, err := migrate.NewWithInstance("iofs", files, "test", driver)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return m
 }
 
@@ -80,9 +79,7 @@ func (m *memory) Run(migration io.Reader) error {
 // migrate's own suite for drivers.
 func TestSuite(t *testing.T) {
 	opened, err := new(sqlite.Sqlite).Open("sqlite://" + filepath.Join(t.TempDir(), "db"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	d := wrap(t, opened, process(t, memnode.New("n"), fenlock.Observer{}))
 	dbtesting.Test(t, d, []byte("CREATE TABLE orders (id INTEGER)"))
 	if err := d.Close(); err != nil {
@@ -99,9 +96,7 @@ func TestOneAtATime(t *testing.T) {
 	begun, finish := make(chan struct{}), make(chan struct{})
 	open := func(l *fenlock.Locker) database.Driver {
 		d, err := wrap(t, new(sqlite.Sqlite), l).Open(file) // what is opened is locked too
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Cleanup(func() { d.Close() })
 		return d
 	}
@@ -146,25 +141,19 @@ func TestWaitEndsBeforeLockTimeout(t *testing.T) {
 		node := memnode.New("n")
 		holder := process(t, node, fenlock.Observer{})
 		lock, err := holder.Acquire(t.Context(), name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		m := migrating(t, wrap(t, newMemory(func() {}), process(t, node, fenlock.Observer{})))
 		if err := m.Up(); !errors.Is(err, database.ErrLocked) || !errors.Is(err, fenlock.ErrHeld) {
 			t.Errorf("while it is held: %v", err)
 		}
 		time.Sleep(time.Minute)
-		if err := lock.Release(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, lock.Release(t.Context()))
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if lock, err = holder.TryAcquire(t.Context(), name); err != nil {
 			t.Fatalf("long after migrate gave up: %v", err)
 		}
-		if err := lock.Release(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, lock.Release(t.Context()))
 		if err := m.Up(); err != nil {
 			t.Errorf("when it is free: %v", err)
 		}
@@ -199,9 +188,7 @@ func TestLossIsTold(t *testing.T) {
 		node := memnode.New("n")
 		db := newMemory(func() {})
 		d := wrap(t, db, process(t, node, fenlock.Observer{}))
-		if err := d.Lock(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, d.Lock())
 		node.Crash()
 		time.Sleep(fenlock.DefaultTTL)
 		for i, err := range []error{d.Run(nil), d.SetVersion(1, false), d.Drop(), d.Unlock()} {
@@ -226,9 +213,7 @@ func TestLossIsTold(t *testing.T) {
 func TestCloseUnlocks(t *testing.T) {
 	node := memnode.New("n")
 	d := wrap(t, newMemory(func() {}), process(t, node, fenlock.Observer{}))
-	if err := d.Lock(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.Lock())
 	if err := d.Close(); err != nil {
 		t.Error(err)
 	}
@@ -243,14 +228,10 @@ func TestCloseEndsTheWait(t *testing.T) {
 		node := memnode.New("n")
 		holder := process(t, node, fenlock.Observer{})
 		lock, err := holder.Acquire(t.Context(), name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		d := wrap(t, newMemory(func() {}), process(t, node, fenlock.Observer{}))
 		opened, err := d.Open("stub://") // has a wait of its own
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		m := migrating(t, d)
 		m.LockTimeout = time.Second // although the wait is longer
 		if err := m.Up(); !errors.Is(err, migrate.ErrLockTimeout) {
@@ -259,16 +240,12 @@ func TestCloseEndsTheWait(t *testing.T) {
 		if source, database := m.Close(); source != nil || database != nil {
 			t.Error(source, database)
 		}
-		if err := lock.Release(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, lock.Release(t.Context()))
 		synctest.Wait()
 		if lock, err = holder.TryAcquire(t.Context(), name); err != nil {
 			t.Fatalf("after Close: %v", err)
 		}
-		if err := lock.Release(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, lock.Release(t.Context()))
 		if err := d.Lock(); err == nil {
 			t.Error("it is closed")
 		}
@@ -285,18 +262,14 @@ func TestLostAndNotUnlocked(t *testing.T) {
 		node := memnode.New("n")
 		holder := process(t, node, fenlock.Observer{})
 		lock, err := holder.Acquire(t.Context(), name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		d := wrap(t, newMemory(func() {}), process(t, node, fenlock.Observer{}), fenlock.WithWait(time.Minute))
 		got := make(chan error, 2)
 		for range 2 {
 			go func() { got <- d.Lock() }()
 		}
 		synctest.Wait()
-		if err := lock.Release(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, lock.Release(t.Context()))
 		if err := <-got; err != nil {
 			t.Error(err)
 		}

@@ -29,11 +29,16 @@ import (
 func locker(t *testing.T, node *memnode.Node, observer fenlock.Observer) *fenlock.Locker {
 	t.Helper()
 	l, err := fenlock.New(fenlock.Config{Nodes: []fenlock.Node{node.Share()}, Observer: observer})
+	must(t, err)
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { l.Close() })
-	return l
 }
 
 func byPath(r *http.Request) string { return r.URL.Path }
@@ -42,9 +47,7 @@ func locked(t *testing.T, locks httplock.Locks, wait time.Duration, next http.Ha
 	opts ...fenlock.Option) http.Handler {
 	t.Helper()
 	h, err := httplock.New(locks, wait, byPath, next, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return h
 }
 
@@ -132,9 +135,7 @@ func TestRefused(t *testing.T) {
 		node := memnode.New("n")
 		l := locker(t, node, fenlock.Observer{})
 		held, err := l.Acquire(t.Context(), "/a")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		never := func(http.ResponseWriter, *http.Request) { t.Error("it was let through") }
 		other := locker(t, node, fenlock.Observer{})
 		at := func(want time.Duration, f func()) {
@@ -154,9 +155,7 @@ func TestRefused(t *testing.T) {
 			check(t, call(gone, locked(t, other, time.Minute, never), "/a"), 503, httplock.TypeUnavailable)
 		})
 		name, err := httplock.New(other, 0, func(*http.Request) string { return "a\n" }, http.HandlerFunc(never))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		at(0, func() { check(t, call(t.Context(), name, "/"), 400, httplock.TypeName) })
 		if err := held.Release(t.Context()); err != nil {
 			t.Error(err)
@@ -240,9 +239,7 @@ func TestServer(t *testing.T) {
 	node := memnode.New("n")
 	holder := locker(t, node, fenlock.Observer{})
 	held, err := holder.Acquire(t.Context(), "/a")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	waits, ends := make(chan struct{}), make(chan fenlock.AcquireEvent, 1)
 	serving := locker(t, node, fenlock.Observer{
 		Wait:    func(context.Context, string) { waits <- struct{}{} },
@@ -261,9 +258,7 @@ func TestServer(t *testing.T) {
 		server.Config.ErrorLog = log.New(io.Discard, "", 0)
 		server.Start()
 		conn, err := net.Dial("tcp", server.Listener.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		fmt.Fprint(conn, c.request)
 		<-waits
 		conn.Close()
@@ -280,15 +275,11 @@ func TestServer(t *testing.T) {
 	server := httptest.NewServer(locked(t, serving, time.Hour, next))
 	defer server.Close()
 	conn, err := net.Dial("tcp", server.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer conn.Close()
 	fmt.Fprint(conn, "PUT /a HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello")
 	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if body, err := io.ReadAll(answer.Body); string(body) != "hello" {
 		t.Errorf("%d %q %v", answer.StatusCode, body, err)
 	}
@@ -311,9 +302,7 @@ func TestFormsAreRemoved(t *testing.T) {
 	body := "--b\r\nContent-Disposition: form-data; name=f; filename=f\r\n\r\n" + strings.Repeat("x", 1<<20) +
 		"\r\n--b--\r\n"
 	answer, err := http.Post(server.URL+"/a", "multipart/form-data; boundary=b", strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	answer.Body.Close()
 	server.Close()
 	if files, err := os.ReadDir(dir); len(files) != 0 {
