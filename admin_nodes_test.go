@@ -33,7 +33,7 @@ type blind struct{ node.Node }
 func (b *blind) Engine() any { return b }
 
 // Nodes that hang, whether they heed their context or not, do not hide what the others say, and
-// what each says is in its place.
+// what each says is in its place. What a caller gives up, it does not wait for.
 func TestNodesThatHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		late := make(chan struct{})
@@ -77,26 +77,12 @@ func TestNodesThatHang(t *testing.T) {
 			if want := (node.Look{MaxTTL: fenlock.DefaultMaxTTL, Thorough: thorough}); asked != want {
 				t.Errorf("asked with %+v, not %+v", asked, want)
 			}
-		}
-	})
-}
-
-// What a caller gives up, it does not wait for.
-func TestNodesGivenUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		late := make(chan struct{})
-		defer close(late)
-		a, err := admin.New([]fenlock.Node{&looked{memnode.New("hangs"),
-			func(context.Context, node.Look) (node.Examination, error) {
-				<-late
-				return node.Examination{}, nil
-			}}})
-		wantErr(t, err)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		start := time.Now()
-		if all := a.Nodes(ctx); all[0].Err == nil || time.Since(start) != time.Second {
-			t.Errorf("%+v after %v", all, time.Since(start))
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			start = time.Now()
+			if all := a.Examine(ctx, node.Look{Thorough: thorough}); all[2].Err == nil || time.Since(start) != time.Second {
+				t.Errorf("given up: %+v after %v", all, time.Since(start))
+			}
+			cancel()
 		}
 	})
 }

@@ -25,7 +25,6 @@ const name = "orders/42"
 const (
 	allOps  = ""
 	acquire = "acquire"
-	confirm = "confirm"
 	extend  = "extend"
 	release = "release"
 )

@@ -38,22 +38,6 @@ func TestExtendsItselfFromAThirdOfTheTTL(t *testing.T) {
 	})
 }
 
-// One failing node loses nothing, in whichever way it fails (bug 3). And all
-// leases stay on the nodes that work.
-func TestMinorityThatFailsLosesNothing(t *testing.T) {
-	for _, how := range []fault{down, {hang: true}, {lost: true}, {request: time.Second}} {
-		bubble(t, 3, func(t *testing.T, c *cluster) {
-			lock := c.held()
-			c.nodes[1].set(allOps, how)
-			time.Sleep(10 * ttl)
-			wantCause(t, lock.Context(), nil)
-			wantErr(t, lock.Extend(t.Context()))
-			wantRemaining(t, lock, validity)
-			wantErr(t, lock.Release(t.Context()))
-		})
-	}
-}
-
 // No quorum is not a loss: the validity of the last round still stands, and the
 // caller can tell.
 func TestExtendWithoutQuorumKeepsTheLock(t *testing.T) {

@@ -112,27 +112,6 @@ func TestReleaseEndsWithItsContextAndGoesOn(t *testing.T) {
 	})
 }
 
-// On nodes that keep no order, an extension under way at the release could arrive after it and
-// create the lease again. These are released when it was answered. Whether its answer arrives or
-// not, the lease must not stay (bugs 5, 10). A caller that waits for the extension is told at once.
-func TestExtensionUnderWayLeavesNothing(t *testing.T) {
-	for _, how := range []fault{
-		{request: 300 * time.Millisecond},
-		{request: 300 * time.Millisecond, lost: true},
-		{request: nodeTimeout - 1, reply: time.Second},
-	} {
-		bubble(t, 3, func(t *testing.T, c *cluster) {
-			lock := c.held()
-			c.set(0, 3, extend, how)
-			time.AfterFunc(100*time.Millisecond, func() { wantErr(t, lock.Release(t.Context())) })
-			wantErr(t, lock.Extend(t.Context()), fenlock.ErrReleased)
-			c.wantNow(100 * time.Millisecond)
-			time.Sleep(2 * nodeTimeout)
-			c.wantLeases(0)
-		})
-	}
-}
-
 // Close waits for the requests that clean up, or the process would end and leave
 // leases behind for a TTL.
 func TestCloseWaitsForCleaningUp(t *testing.T) {

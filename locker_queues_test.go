@@ -131,28 +131,6 @@ func TestFirstComeFirstServedWhateverTheClocks(t *testing.T) {
 	})
 }
 
-// Also if it gives up at the worst moment: while its requests are on their way.
-func TestWhoGivesUpDuringAnAttemptLeaves(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, c *cluster) {
-		lock := c.comes(c.queuer()).lock
-		l := c.warm(c.queuer())
-		for _, late := range []fault{{request: 20 * time.Millisecond}, {reply: 20 * time.Millisecond},
-			{request: 20 * time.Millisecond, lost: true}} {
-			c.set(0, 3, acquire, late)
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-			b := c.comesUntil(ctx, l)
-			<-b.done
-			cancel()
-			wantErr(t, b.err, context.DeadlineExceeded)
-			c.set(0, 3, acquire, fault{})
-			time.Sleep(2 * nodeTimeout)
-			c.wantQueue(0)
-		}
-		c.gives(lock)
-		c.wantLeases(0)
-	})
-}
-
 // joins puts waiters into the queues that are not a Locker's.
 func (c *cluster) joins(listen bool, letters string) {
 	c.t.Helper()
@@ -248,17 +226,6 @@ func TestWaitersPollNodesThatCannotCall(t *testing.T) {
 		}
 		c.gives(lock)
 		<-b.done
-	})
-}
-
-// The holder has died: its leases end, and no notification comes.
-func TestLockThatExpiresIsTakenWhenItDoes(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, c *cluster) {
-		c.leased(0, 3, "dies", ttl)
-		b := c.comes(c.queuer())
-		d := c.comes(c.queuer())
-		c.wantsIn(b, ttl, ttl+2*time.Millisecond)
-		c.passes(b.lock, d, 0, 0)
 	})
 }
 

@@ -274,28 +274,6 @@ func TestLeasesThatComeTooLateAreNoLock(t *testing.T) {
 	}
 }
 
-// A grant that arrives after the attempt has failed is released, whether the request was slow, the
-// answer lost, or both (bugs 5 and 6). Within two node timeouts nothing is left of an attempt that
-// failed.
-func TestLateGrantsAreReleased(t *testing.T) {
-	bubbles(t, 5, map[string]fault{
-		"executed late":                   {request: 300 * time.Millisecond},
-		"answered late":                   {reply: 300 * time.Millisecond},
-		"executed after everything else":  {request: nodeTimeout - 1},
-		"answer lost":                     {lost: true},
-		"executed late, answer lost":      {request: 300 * time.Millisecond, lost: true},
-		"answered after the node timeout": {request: 200 * time.Millisecond, reply: time.Second},
-	}, func(t *testing.T, c *cluster, how fault) {
-		c.set(0, 3, acquire, down) // fails at once
-		c.set(3, 5, acquire, how)
-		_, err := c.locker().TryAcquire(t.Context(), name)
-		wantErr(t, err, fenlock.ErrNoQuorum)
-		c.wantNow(0)
-		time.Sleep(2 * nodeTimeout)
-		c.wantLeases(0)
-	})
-}
-
 // Whenever the caller gives up, nothing is left behind (bug 4). The context is cancelled at every
 // moment at which a request is sent, executed or answered. The attempts have one round and two.
 func TestCancelledAtEveryMoment(t *testing.T) {
@@ -352,33 +330,6 @@ func cancelAfter(t *testing.T, rounds, k int) (won bool) {
 		wantErr(t, take(t, l, name).Release(t.Context()))
 	})
 	return won
-}
-
-// Tokens rest on the registers, not on clocks: lockers whose clocks are far apart
-// take turns, and each token is larger than the one before. Any two nodes
-// may be down each time, so that the registers differ and a confirm is needed.
-func TestTokensGrowWhateverTheClocksSay(t *testing.T) {
-	bubble(t, 5, func(t *testing.T, c *cluster) {
-		lockers := []*fenlock.Locker{c.locker(), c.locker(), c.locker()}
-		fenlock.SetSeen(lockers[1], future)
-		fenlock.SetSeen(lockers[2], future+1000)
-		var last fence.Token
-		for i, turn := range []int{0, 2, 0, 1, 0, 0, 2, 1, 1, 0, 2, 2, 0} {
-			c.set(0, 5, allOps, fault{})
-			c.nodes[i%5].set(allOps, down)
-			c.nodes[(3*i+1)%5].set(allOps, down)
-			lock := take(t, lockers[turn], name)
-			if lock.Token() <= last || !lock.Token().Valid() {
-				t.Errorf("turn %d: token %d after %d", i, lock.Token(), last)
-			}
-			last = lock.Token()
-			wantErr(t, lock.Release(t.Context()))
-			synctest.Wait()
-		}
-		if c.requests(confirm) == 0 {
-			t.Error("no token had to be confirmed: the test does not test that")
-		}
-	})
 }
 
 // Check refuses what Acquire would, and sends nothing.
