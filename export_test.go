@@ -408,23 +408,6 @@ func TestExportOfOneOfSeveral(t *testing.T) {
 	})
 }
 
-// A slot is held by two locks, and stays where it is.
-func TestSlotsAreNotExported(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, c *cluster) {
-		slots, err := c.queuer().Slots(name, 2)
-		wantErr(t, err)
-		slot, err := slots.Acquire(t.Context())
-		wantErr(t, err)
-		synctest.Wait()
-		sent := c.requests(allOps)
-		_, err = slot.Export(t.Context())
-		wantErr(t, err, fenlock.ErrInvalid)
-		c.wantRequests(allOps, sent)
-		wantCause(t, slot.Context(), nil)
-		wantErr(t, slot.Release(t.Context()))
-	})
-}
-
 // Groups adopt a lock where its name is, and none that is about to move.
 func TestHandoverBetweenGroups(t *testing.T) {
 	severally(t, "a b c", func(t *testing.T, s several) {

@@ -22,14 +22,11 @@ func TestSlotsGivenUp(t *testing.T) {
 		slot, err := c.slots(t, 1).Acquire(t.Context())
 		wantErr(t, err)
 		_, err = c.slots(t, 1).Acquire(t.Context(), fenlock.WithWait(time.Minute))
-		if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, fenlock.ErrHeld) {
-			t.Errorf("%v", err)
-		}
+		wantErr(t, err, context.DeadlineExceeded, fenlock.ErrHeld)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err = c.slots(t, 1).Acquire(ctx); !errors.Is(err, context.Canceled) {
-			t.Errorf("%v", err)
-		}
+		_, err = c.slots(t, 1).Acquire(ctx)
+		wantErr(t, err, context.Canceled)
 		if _, err = c.slots(t, 1).TryAcquire(t.Context()); !errors.Is(err, fenlock.ErrHeld) ||
 			!strings.Contains(err.Error(), "none of the 1 slots") {
 			t.Errorf("%v", err)

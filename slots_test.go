@@ -238,9 +238,8 @@ func TestSlotsAreOneNumber(t *testing.T) {
 		for _, s := range []*fenlock.Slot{slot, more} {
 			wantErr(t, s.Release(t.Context()))
 		}
-		if slot, err = five.TryAcquire(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		slot, err = five.TryAcquire(t.Context())
+		wantErr(t, err)
 		slot.Release(t.Context())
 	})
 }
@@ -299,9 +298,8 @@ func TestSlotsWaitForTheName(t *testing.T) {
 		for _, slot := range had {
 			slot.Release(t.Context())
 		}
-		if alone, err = c.queuer().TryAcquire(t.Context(), name); err != nil {
-			t.Fatal(err)
-		}
+		alone, err = c.queuer().TryAcquire(t.Context(), name)
+		wantErr(t, err)
 		alone.Release(t.Context())
 	})
 }
@@ -326,25 +324,26 @@ func TestSlotTokens(t *testing.T) {
 	})
 }
 
-// A slot may be kept, and have other terms, as every lock.
+// A slot may be kept, and have other terms, as every lock. It is held by two locks, and neither
+// shared nor exported.
 func TestSlotOptions(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		slot, err := c.slots(t, 1).Acquire(t.Context(), fenlock.WithMinHold(30*time.Second))
 		wantErr(t, err)
 		wantErr(t, slot.Release(t.Context()))
 		began := time.Now()
-		if slot, err = c.slots(t, 1).Acquire(t.Context(), fenlock.WithMaxHold(20*time.Second)); err != nil {
-			t.Fatal(err)
-		}
+		slot, err = c.slots(t, 1).Acquire(t.Context(), fenlock.WithMaxHold(20*time.Second))
+		wantErr(t, err)
 		if waited := time.Since(began); waited < 29*time.Second || waited > 31*time.Second {
 			t.Errorf("it was kept for %v", waited)
 		}
 		wantErr(t, slot.Extend(t.Context()))
 		wantErr(t, slot.Downgrade(t.Context()), fenlock.ErrInvalid)
+		_, err = slot.Export(t.Context())
+		wantErr(t, err, fenlock.ErrInvalid)
+		wantCause(t, slot.Context(), nil)
 		time.Sleep(time.Minute)
-		if !errors.Is(context.Cause(slot.Context()), fenlock.ErrMaxHold) {
-			t.Error(context.Cause(slot.Context()))
-		}
+		wantCause(t, slot.Context(), fenlock.ErrMaxHold)
 		alone, err := c.queuer().TryAcquire(t.Context(), name)
 		wantErr(t, err)
 		alone.Release(t.Context())
