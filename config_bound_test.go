@@ -3,6 +3,7 @@ package fenlock_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,14 +16,14 @@ import (
 // binder is a node whose leases end with the process.
 type binder struct {
 	*memnode.Node
-	down bool
+	down atomic.Bool
 }
 
 func (b *binder) Engine() any { return b }
 func (b *binder) Binds() bool { return true }
 
 func (b *binder) Do(ctx context.Context, r node.Request) (node.Answer, error) {
-	if b.down {
+	if b.down.Load() {
 		return node.Answer{}, node.NotSent(errors.New("the disk is full"))
 	}
 	r.TTL = 1000 * time.Hour
@@ -35,9 +36,9 @@ func TestBoundLockIsNotLostByTime(t *testing.T) {
 		b := &binder{Node: memnode.New("n")}
 		l := newLocker(t, fenlock.Config{Nodes: []fenlock.Node{b}, MaxHold: -1})
 		lock := take(t, l, name)
-		b.down = true
+		b.down.Store(true)
 		time.Sleep(3 * time.Hour)
-		b.down = false
+		b.down.Store(false)
 		wantCause(t, lock.Context(), nil)
 		if left := lock.Remaining(); left < 1000*time.Hour {
 			t.Errorf("%v are left", left)
