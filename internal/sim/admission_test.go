@@ -29,7 +29,7 @@ func strayLease(t *testing.T, r rules, notedAfter time.Duration, change func(n *
 	var l, adopted *lock
 	ended := false
 
-	w.atOf(exporter, 10*time.Millisecond, func() {
+	exporter.at(10*time.Millisecond, func() {
 		exporter.acquire(0, false, false, func(held *lock) { l = held })
 	})
 	w.at(100*time.Millisecond, func() {
@@ -136,7 +136,7 @@ var markStays = all(func(r *rules) {
 		return true
 	}
 }, finding(func(t *try, f *admit.Facts) {
-	n := t.c.w.nodes[t.node]
+	n := t.c.nodes[t.node]
 	if f.Marked = f.Votes; !f.Marked && n.noted.identity == n.identity {
 		f.Counted, f.Out = true, n.local()-n.noted.since
 	}
@@ -144,7 +144,7 @@ var markStays = all(func(r *rules) {
 
 // countedFromTheLoss has the quarantine begin before the mark is removed.
 var countedFromTheLoss = finding(func(t *try, f *admit.Facts) {
-	n := t.c.w.nodes[t.node]
+	n := t.c.nodes[t.node]
 	if f.Counted {
 		f.Out = n.local() - n.lost
 	}
@@ -160,7 +160,7 @@ func behindAMajority(r rules, lost func(w *world)) (votes bool, violations []Vio
 	holder, admitter, other := w.clients[0], w.clients[1], w.clients[2]
 	admitter.wall, other.wall = -ever, -ever
 	holder.links[1].blocked[toNode] = ever
-	w.atOf(holder, 10*time.Millisecond, func() {
+	holder.at(10*time.Millisecond, func() {
 		holder.acquire(0, false, false, func(l *lock) { l.release(func() {}) })
 	})
 	w.at(100*time.Millisecond, func() {

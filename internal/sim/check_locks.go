@@ -2,13 +2,53 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
+	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/internal/core"
 )
 
-// How long a lock is held: no longer than its validity and its maximum hold, and
-// no shorter without need.
+// What the checkers are told of a lock, and what is checked of it here: that it is held no longer
+// than its validity and its maximum hold, no shorter without need, and that waiting for it is in
+// order and costs little.
+
+// acquired tells the checkers that the lock is held.
+func (l *lock) acquired() {
+	w := l.c.w
+	w.result.Acquired++
+	token, until := l.token(), l.c.clock.truth(l.until)
+	w.note("attempt %[1]d holds name %[2]d with token %[3]d until %[4]d", l.id, l.name, uint64(token), uint64(until))
+	l.c.held = append(l.c.held, l)
+	l.c.healing.Begins(l.id, l.began)
+	begins, acquired := w.validity.Begins, w.tokens.Acquired
+	if l.a.from != nil {
+		w.result.Adopted++
+		acquired = func(name, id int, token fence.Token, began, _ time.Duration) string {
+			return w.tokens.Adopted(name, id, l.a.from.id, token, began)
+		}
+		if l.a.shared {
+			begins = w.validity.BeginsShared
+		}
+	} else if l.a.shared {
+		begins, acquired = w.validity.BeginsShared, w.tokens.AcquiredShared
+		w.result.Shared++
+	}
+	w.check(steadyClocks|nothingForced, "validity", begins(l.name, l.id, token, w.now, until))
+	w.check(registersSurvive, "tokens", acquired(l.name, l.id, token, l.asked, w.now))
+	w.check(always, "tenure", l.tooLong())
+	w.check(always, "order", l.overtook())
+}
+
+// hasEnded tells the checkers that its context has ended.
+func (l *lock) hasEnded() {
+	w := l.c.w
+	w.note("attempt %[1]d does not hold name %[2]d any more, reason %[3]d", l.id, l.name, uint64(l.attempt.Reason()), 0)
+	w.check(always, "tenure", l.endedWrongly())
+	w.check(steadyClocks|nothingForced, "healing", l.lostWrongly())
+	w.validity.Ends(l.name, l.id)
+	l.c.held = slices.DeleteFunc(l.c.held, func(other *lock) bool { return other == l })
+}
 
 // refused is told of a node's answer to an extension, and whether it need not count. It need not if
 // the lease is not there, or began again past the token.
@@ -24,8 +64,8 @@ func (l *lock) refused(node int, round uint32, refuses bool) {
 // tooLong is asked when the validity is new.
 func (l *lock) tooLong() (violation string) {
 	maxHold := l.c.maxHold
-	if left, adopted := l.a.heldFor(); adopted {
-		maxHold = left
+	if l.a.from != nil {
+		maxHold = l.a.maxHold
 	}
 	if limit := l.start + maxHold; maxHold > 0 && l.until > limit {
 		return fmt.Sprintf("attempt %d holds name %d for %v beyond its maximum hold", l.id, l.name, l.until-limit)
@@ -37,7 +77,7 @@ func (l *lock) tooLong() (violation string) {
 // paused go off within a fifth of a millisecond after the pause.
 func (l *lock) endedWrongly() (violation string) {
 	c := l.c
-	n := len(c.w.nodes)
+	n := len(c.nodes)
 	end := max(c.clock.truth(l.until), c.pausedUntil)
 	switch {
 	case c.w.rests(steadyClocks) && c.w.now > end+time.Millisecond:
@@ -66,7 +106,7 @@ func (l *lock) overtook() (violation string) {
 	if l.a.waits {
 		came = l.a.came
 	}
-	for _, c := range w.clients {
+	for _, c := range *l.c.all {
 		for _, a := range c.waiting[l.name] {
 			if a.shared && l.a.shared {
 				continue // both are let in, in any order
@@ -95,4 +135,18 @@ func (a *acquisition) tooOften() (violation string) {
 		return fmt.Sprintf("client %d has tried %d times in %v to acquire name %d", a.c.id, a.tries, waited, a.name)
 	}
 	return ""
+}
+
+// lostWrongly is asked when the lock's context ends.
+func (l *lock) lostWrongly() (violation string) {
+	c, why := l.c, l.attempt.Reason()
+	lost := !l.released && !c.closing && (why == core.Expired || why == core.Taken) && l.attempt.Until() != l.brief
+	if lost && c.w.profile.overload {
+		c.w.violate("overload", fmt.Sprintf("attempt %d of client %d loses name %d, and no more is wrong than load",
+			l.id, c.id, l.name))
+	}
+	if violation = c.healing.Ends(l.id, lost, c.w.now); violation != "" {
+		violation = fmt.Sprintf("client %d, name %d: %s", c.id, l.name, violation)
+	}
+	return violation
 }

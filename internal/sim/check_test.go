@@ -40,7 +40,7 @@ func TestLeftovers(t *testing.T) {
 		w := &world{clients: []*client{{held: test.held}}}
 		w.now = 1000 * time.Second
 		w.remains = remains{longest: 10 * time.Second, lastIdentity: 7, lastWaiter: map[string]uint64{who: 3}}
-		n := &server{w: w}
+		n := &server{w: &w.run}
 		w.nodes = []*server{n}
 		n.store.Leases = map[string]rule.Lease{"a": {Holder: identityOf(test.holder), Expires: w.now + test.lease}}
 		queue := rule.QueueRecord{Waiters: rule.Waiters{{Waiter: test.waiter, Stamp: 1}}, Expires: w.now + test.queue}
@@ -55,23 +55,25 @@ func TestLeftovers(t *testing.T) {
 }
 
 // oneLock is a world in which a client has a lock of name 0 until 10 s.
-func oneLock(p profile) *lock {
-	w := &world{rules: shipped(), profile: p, names: []string{"a name"}}
-	w.nodes = make([]*server, 3)
-	c := &client{w: w, maxHold: 20 * time.Second, waiting: make([][]*acquisition, 1)}
-	w.clients = []*client{c, {w: w, id: 1, waiting: make([][]*acquisition, 1)}}
-	return &lock{c: c, a: &acquisition{}, id: 1, holder: identityOf(1), until: 10 * time.Second}
+func oneLock(p profile) (*world, *lock) {
+	w := &world{run: run{profile: p, names: []string{"a name"}}, rules: shipped(), nodes: make([]*server, 3)}
+	for range 2 {
+		w.add(clock{}).waiting = make([][]*acquisition, 1)
+	}
+	c := w.clients[0]
+	c.maxHold = 20 * time.Second
+	return w, &lock{c: c, a: &acquisition{}, id: 1, holder: identityOf(1), until: 10 * time.Second}
 }
 
 func TestTenureCheck(t *testing.T) {
-	l := oneLock(profile{})
+	_, l := oneLock(profile{})
 	want(t, l.tooLong(), "")
 	l.until = 20*time.Second + 1
 	want(t, l.tooLong(), "1ns beyond its maximum hold")
 	l.c.maxHold = 0
 	want(t, l.tooLong(), "")
 
-	l = oneLock(profile{})
+	_, l = oneLock(profile{})
 	for _, c := range []struct {
 		now, paused time.Duration
 		want        string
@@ -101,10 +103,10 @@ func TestTenureCheck(t *testing.T) {
 
 func TestOrderCheck(t *testing.T) {
 	calm := profile{only: gaveUpWaiting, agree: true, users: 1}
-	l := oneLock(calm)
+	w, l := oneLock(calm)
 	l.began = 5 * time.Second
-	a := &acquisition{c: l.c.w.clients[1], came: 5*time.Second - moment}
-	l.c.w.clients[1].waiting[0] = []*acquisition{a}
+	a := &acquisition{c: w.clients[1], came: 5*time.Second - moment}
+	w.clients[1].waiting[0] = []*acquisition{a}
 	want(t, l.overtook(), "")
 	a.came--
 	want(t, l.overtook(), "client 1 has waited 1.000000001s longer")
@@ -118,13 +120,15 @@ func TestOrderCheck(t *testing.T) {
 }
 
 func TestCostCheck(t *testing.T) {
-	a := &acquisition{c: oneLock(profile{}).c, tries: 20}
+	_, l := oneLock(profile{})
+	a := &acquisition{c: l.c, tries: 20}
 	want(t, a.tooOften(), "")
 	a.tries++
 	want(t, a.tooOften(), "has tried 21 times")
 	a.c.w.now = 5 * time.Millisecond
 	want(t, a.tooOften(), "")
-	a = &acquisition{c: oneLock(profile{only: gaveUpWaiting}).c, tries: 10}
+	_, l = oneLock(profile{only: gaveUpWaiting})
+	a = &acquisition{c: l.c, tries: 10}
 	want(t, a.tooOften(), "has tried 10 times")
 	a.c.w.now = 50 * time.Millisecond
 	want(t, a.tooOften(), "")
@@ -145,10 +149,9 @@ func TestLookTwice(t *testing.T) {
 		"reserved":      {node.Reserved("c0.0:1"), time.Hour, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := oneLock(profile{})
-			w := l.c.w
+			w, l := oneLock(profile{})
 			w.engine, w.remains.oldIdentity, l.c.held = newEngine(0), 7, []*lock{l}
-			w.nodes = []*server{{w: w}}
+			w.nodes = []*server{{w: &w.run}}
 			w.nodes[0].store.Leases = map[string]rule.Lease{w.names[0]: {Holder: test.holder, Expires: test.gone}}
 			w.lookTwice()
 			for w.step() {

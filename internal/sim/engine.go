@@ -6,10 +6,16 @@ import (
 	"time"
 )
 
-// event is something that happens at a time. A client's event waits while that
-// client is paused, and never happens once it was killed.
+// life is that of a client's process.
+type life struct {
+	epoch       int // counts the client's lives: a process that was killed starts anew
+	pausedUntil time.Duration
+}
+
+// event is something that happens at a time. A process's event waits while it is paused, and never
+// happens once it was killed.
 type event struct {
-	of    *client
+	of    *life
 	epoch int
 	run   func()
 }
@@ -110,8 +116,8 @@ func (g *engine) plan(t time.Duration, e event) {
 func (g *engine) at(t time.Duration, f func())    { g.plan(t, event{run: f}) }
 func (g *engine) after(d time.Duration, f func()) { g.at(g.now+d, f) }
 
-func (g *engine) atOf(c *client, t time.Duration, f func()) {
-	g.plan(t, event{of: c, epoch: c.epoch, run: f})
+func (g *engine) atOf(l *life, t time.Duration, f func()) {
+	g.plan(t, event{of: l, epoch: l.epoch, run: f})
 }
 
 // step makes the next event happen, false if there is none.

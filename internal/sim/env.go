@@ -2,7 +2,6 @@ package sim
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -12,9 +11,9 @@ import (
 	"github.com/fenlock/fenlock/node"
 )
 
-// env is the world of a client's process. It implements shell.Env.
+// env is the world of a process. It implements shell.Env.
 type env struct {
-	c      *client
+	c      *process
 	newest string // ID
 	wall   int64  // when it was new
 	again  bool   // it is used again: all of a holder is
@@ -32,11 +31,11 @@ func (e *env) WallMicros() int64 {
 }
 
 func (e *env) ID() (id [node.IDLength]byte) {
-	w := e.c.w
-	w.identities++
-	n := w.identities
+	c := e.c
+	c.w.identities++
+	n := c.w.identities
 	if e.newest != "" { // it is not the process's own
-		n = w.rules.identity(e.c, n)
+		n = c.rules.identity(c, n)
 	}
 	before := e.newest
 	e.newest = identity(n)
@@ -67,7 +66,7 @@ func (e *env) AfterFunc(d time.Duration, f func()) shell.Timer {
 
 // timer implements shell.Timer.
 type timer struct {
-	c   *client
+	c   *process
 	f   func()
 	set int // counts; the latest counts
 	on  bool
@@ -83,7 +82,7 @@ const never = 1000 * time.Hour
 func (t *timer) Reset(d time.Duration) bool {
 	before := t.Stop()
 	set := t.set
-	t.on = d < never && t.c.w.rules.timers(t.c, d)
+	t.on = d < never && t.c.rules.timers(t.c, d)
 	if !t.on {
 		return before
 	}
@@ -103,26 +102,27 @@ func (t *timer) Stop() bool {
 	return before
 }
 
-// peer is a node as a client's shell sees it. It implements shell.Peer.
+// peer is a node as a process's shell sees it. It implements shell.Peer.
 type peer struct {
-	c    *client
+	c    *process
 	node int
 }
 
-func (p *peer) InOrder() bool { return p.c.w.profile.starters }
-func (p *peer) Queues() bool  { return !p.c.w.nodes[p.node].kind.noQueues }
+// caller is the key of what a request is for among the values of its context, if that is a caller.
+type caller struct{}
 
-var errNoAnswer = errors.New("no answer")
+func (p *peer) InOrder() bool { return p.c.w.profile.starters }
+func (p *peer) Queues() bool  { return !p.c.nodes[p.node].kind.noQueues }
 
 func (p *peer) Start(values context.Context, r node.Request, _ time.Duration, call node.Call) {
 	c, w := p.c, p.c.w
-	if a, ok := values.Value(acquisitionKey{}).(*acquisition); ok && r.Place.Waiter != "" {
-		a.waiter = r.Place.Waiter
+	if a, ok := values.Value(caller{}).(interface{ isWaiter(string) }); ok && r.Place.Waiter != "" {
+		a.isWaiter(r.Place.Waiter)
 		newest, _ := waiterNumber(r.Place.Waiter)
 		c.newest = max(c.newest, newest)
 	}
 	send := func() {
-		w.rules.request(c, p.node, r, func(a node.Answer) {
+		c.rules.request(c, p.node, r, func(a node.Answer) {
 			if a.Status == node.Unknown {
 				call.Done(a, errNoAnswer)
 			} else {

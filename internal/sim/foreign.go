@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -15,8 +14,8 @@ import (
 
 // foreignBegins has it try, again and again until the quiet begins.
 func (w *world) foreignBegins() {
-	c := &client{w: w, id: len(w.clients), clock: w.newClock(), terms: w.foreignTerms(), says: w.chance(500_000)}
-	c.links, c.known, c.admissions = make([]link, len(w.nodes)), make([]int, len(w.nodes)), make([]admission, len(w.nodes))
+	c := newProcess(&w.run, &w.rules.processRules, w.nodes, len(w.clients), w.newClock())
+	c.terms, c.says = w.foreignTerms(), w.chance(500_000)
 	var next func()
 	next = func() {
 		w.after(w.wide(2*time.Second), func() {
@@ -31,7 +30,7 @@ func (w *world) foreignBegins() {
 }
 
 // foreignTerms are such a process's own.
-func (w *world) foreignTerms() admit.Terms {
+func (w *run) foreignTerms() admit.Terms {
 	other := w.terms
 	members := strings.Fields(other.Members)
 	kind := w.rng.IntN(4)
@@ -50,21 +49,4 @@ func (w *world) foreignTerms() admit.Terms {
 	}
 	other.Members = strings.Join(members, " ")
 	return other
-}
-
-// strange looks for a try of a process of another group that goes on with a store that it must not
-// use.
-func (t *try) strange() {
-	step := t.Step
-	w := t.c.w
-	if t.c.terms == w.terms || step == admit.StepLook {
-		return
-	}
-	switch {
-	case step == admit.StepMark, step == admit.StepEnd && t.Err == nil && t.Absence.Cause == 0:
-		w.violate("admission", fmt.Sprintf("a client with the terms %v has node %d admitted, or uses it", t.c.terms, t.node))
-	case step != admit.StepEnd && t.recorded:
-		w.violate("admission", fmt.Sprintf("a client with the terms %v goes on with node %d, which has %v recorded",
-			t.c.terms, t.node, w.terms))
-	}
 }

@@ -30,17 +30,14 @@ func (u *user) handOver(l *lock, failed func()) {
 			w.result.Exported++
 			w.note("client %[1]d exports attempt %[2]d", c.id, l.id, 0, 0)
 			u.rest()
-			w.carry(l, e)
+			u.carry(l, e)
 		})
 	}))
 }
 
 // carry brings an exported lock to another process.
-func (w *world) carry(l *lock, e shell.Exported) {
-	to := w.clients[w.rng.IntN(len(w.clients))]
-	if to.ttl < e.TTL { // what is promised of its locks rests on its own TTL
-		to = l.c
-	}
+func (u *user) carry(l *lock, e shell.Exported) {
+	w, to := u.c.w, l.c.another(e.TTL)
 	trip := w.wide(e.TTL / 2)
 	switch {
 	case w.chance(100_000):
@@ -49,25 +46,31 @@ func (w *world) carry(l *lock, e shell.Exported) {
 		trip = w.between(0, 2*e.TTL)
 	}
 	w.at(w.now+trip, func() {
-		w.atOf(to, w.now, func() {
+		to.at(w.now, func() {
 			to.adopt(l, &e, func(adopted *lock) {
 				if adopted != nil {
-					u := &user{c: to, id: -1, once: true}
-					u.work(adopted)
+					once := &user{c: to, id: -1, guarded: u.guarded, once: true}
+					once.work(adopted)
 				}
 			})
 		})
 	})
 }
 
+// another returns a client whose own TTL, on which rests what is promised of its locks, is no
+// shorter than one.
+func (c *client) another(ttl time.Duration) *client {
+	if other := (*c.all)[c.w.rng.IntN(len(*c.all))]; other.ttl >= ttl {
+		return other
+	}
+	return c
+}
+
 // adoptAgain has a process adopt a lock by a text by which it was adopted before, and released: it
 // must not get it.
-func (w *world) adoptAgain(a *acquisition) {
-	to := w.clients[w.rng.IntN(len(w.clients))]
-	if to.ttl < a.text.TTL {
-		to = a.c
-	}
-	w.atOf(to, w.now, func() {
+func (a *acquisition) adoptAgain() {
+	w, to := a.c.w, a.c.another(a.text.TTL)
+	to.at(w.now, func() {
 		to.adopt(a.lock, a.text, func(adopted *lock) {
 			if adopted != nil {
 				w.check(registersSurvive, "adopted twice",
@@ -82,7 +85,12 @@ func (w *world) adoptAgain(a *acquisition) {
 func (c *client) adopt(from *lock, e *shell.Exported, result func(*lock)) {
 	a := &acquisition{c: c, name: from.name, shared: e.Shared, came: c.w.now, result: result, from: from,
 		maxHold: e.MaxHold, text: e}
-	values := context.WithValue(context.Background(), acquisitionKey{}, a)
+	a.onFreed = func() {
+		if !c.w.quiet && c.w.chance(500_000) {
+			c.spawn(a.adoptAgain)
+		}
+	}
+	values := context.WithValue(context.Background(), caller{}, a)
 	c.shell.Adopt(&a.shell, values, c.w.names[from.name], e, a)
 }
 
@@ -90,6 +98,3 @@ func (c *client) adopt(from *lock, e *shell.Exported, result func(*lock)) {
 type extended func(f shell.Failure)
 
 func (f extended) Extended(why shell.Failure) { f(why) }
-
-// heldFor is how long an adopter may hold what another one has exported: no longer than that one.
-func (a *acquisition) heldFor() (limit time.Duration, adopted bool) { return a.maxHold, a.from != nil }

@@ -65,7 +65,7 @@ var cleanupMutants = []mutant{
 		seeds: 20, broken: limiting(endlessly, core.Extend, core.Release)},
 	{name: "a retry applies an acquire twice, and what it hears is that somebody else has it",
 		seen: "go-redis, redisson #7367", checks: is("left over", "progress"), seeds: 10,
-		broken: requesting(func(c *client, to int, q node.Request, done func(node.Answer)) {
+		broken: requesting(func(c *process, to int, q node.Request, done func(node.Answer)) {
 			c.request(to, q, done)
 			if q.Op == core.Acquire {
 				c.after(c.nodeTimeout/4, func() { c.request(to, q, done) })
@@ -83,6 +83,6 @@ var cleanupMutants = []mutant{
 }
 
 // endlessly is a time limit that is none, hasty clients have the shortest one.
-func endlessly(*client) time.Duration { return 2 * patience }
+func endlessly(*process) time.Duration { return 2 * patience }
 
-var hasty = limiting(func(*client) time.Duration { return 25 * time.Millisecond })
+var hasty = limiting(func(*process) time.Duration { return 25 * time.Millisecond })

@@ -77,7 +77,7 @@ var votingMutants = []mutant{
 		}, nil))},
 }
 
-func sameIdentity(r *rules) { r.identity = func(c *client, _ int) int { return 1<<40 + c.id } }
+func sameIdentity(r *rules) { r.identity = func(c *process, _ int) int { return 1<<40 + c.id } }
 
 var validityMutants = []mutant{
 	{name: "the validity has no drift", checks: is("validity"), seeds: 2000, broken: startLater(1), where: cuts},
@@ -90,7 +90,7 @@ var validityMutants = []mutant{
 	{name: "an extension counts from its replies", seen: "node-redlock #369", checks: is("validity"), seeds: 2000,
 		broken: all(longExtensions, breaking(extendedFromTheReply)), where: lateCuts},
 	{name: "the lease ends at a time of the client's wall clock", seen: "rueidislock", checks: is("validity"), seeds: 20,
-		broken: asking(func(c *client, q *node.Request) { q.TTL = c.ttl + c.wall - 1000*time.Hour })},
+		broken: asking(func(c *process, q *node.Request) { q.TTL = c.ttl + c.wall - 1000*time.Hour })},
 	{name: "a context outlives the lease by the interval of extensions", seen: "rueidislock", checks: is("tenure"),
 		seeds: 20, broken: breaking(func(l *lock, b *broken) {
 			b.tick = func(now time.Duration) { b.Attempt.Tick(now - b.p.TTL/3) }
@@ -175,7 +175,7 @@ var extensionMutants = []mutant{
 			})
 		})},
 	{name: "a renewal goes on after the release", seen: "redisson #7272", checks: is("left over", "progress"), seeds: 20,
-		broken: requesting(func(c *client, to int, q node.Request, done func(node.Answer)) {
+		broken: requesting(func(c *process, to int, q node.Request, done func(node.Answer)) {
 			c.request(to, q, done)
 			if q.Op != core.Release || q.Holder == "" {
 				return
@@ -270,7 +270,7 @@ func extendedFromTheReply(l *lock, b *broken) {
 }
 
 // longExtensions wait for their answers for longer.
-var longExtensions = limiting(func(c *client) time.Duration { return c.ttl }, core.Extend)
+var longExtensions = limiting(func(c *process) time.Duration { return c.ttl }, core.Extend)
 
 // losesIf ends the lock when an answer to an extension is such.
 func losesIf(lost func(b *broken, s core.Status) bool) func(r *rules) {

@@ -105,7 +105,7 @@ var nodeMutants = []mutant{
 			}
 		})},
 	{name: "a lease has no end", checks: is("progress", "left over"), seeds: 20,
-		broken: asking(func(_ *client, q *node.Request) { q.TTL = 1000 * time.Hour })},
+		broken: asking(func(_ *process, q *node.Request) { q.TTL = 1000 * time.Hour })},
 	{name: "the guard is off", checks: is("resource"), seeds: 320, broken: func(r *rules) { r.guardOff = true },
 		where: pauses},
 }

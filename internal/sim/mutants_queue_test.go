@@ -41,9 +41,9 @@ var queueMutants = []mutant{
 		broken: breaking(func(l *lock, b *broken) {
 			b.startRelease = func(now time.Duration) core.Action {
 				w := l.c.w
-				for _, c := range w.clients {
+				for _, c := range *l.c.all {
 					if len(c.waiting[l.name]) > 0 {
-						w.atOf(c, w.now+w.profile.trip, func() { c.notified(0, "") })
+						c.at(w.now+w.profile.trip, func() { c.notified(0, "") })
 					}
 				}
 				return b.Attempt.StartRelease(now)
@@ -61,13 +61,13 @@ var queueMutants = []mutant{
 			return now, true
 		}), where: queueing},
 	{name: "a stamp is that of the latest attempt", checks: is("order"), seeds: 1000,
-		broken: asking(func(c *client, q *node.Request) {
+		broken: asking(func(c *process, q *node.Request) {
 			if q.Op == core.Acquire && q.Place.Waiter != "" {
-				q.Place.Stamp = c.w.nodes[0].local().Microseconds()
+				q.Place.Stamp = c.nodes[0].local().Microseconds()
 			}
 		}), where: crowd},
 	{name: "an attempt that fails does not enter the queue again", checks: is("order"), seeds: 50,
-		broken: asking(func(_ *client, q *node.Request) {
+		broken: asking(func(_ *process, q *node.Request) {
 			if q.Op == core.Release {
 				q.Place.Stamp = 0
 			}
@@ -92,7 +92,7 @@ var queueMutants = []mutant{
 			}
 		}, nil), where: crowd},
 	{name: "a waiter that gives up stays in the queues", checks: is("left over"), seeds: 20,
-		broken: requesting(func(c *client, to int, q node.Request, done func(node.Answer)) {
+		broken: requesting(func(c *process, to int, q node.Request, done func(node.Answer)) {
 			if q.Op == core.Release && q.Holder == "" { // it is told that all have heard
 				c.spawn(func() { done(node.Answer{Status: core.Lost}) })
 				return
@@ -107,7 +107,7 @@ var queueMutants = []mutant{
 		}, nil)},
 	{name: "a waiter is never forgotten in its process", seen: "redisson #4064", checks: is("left over"), seeds: 4,
 		broken: func(r *rules) {
-			r.timers = func(_ *client, d time.Duration) bool { return d != rule.QueueExpiry }
+			r.timers = func(_ *process, d time.Duration) bool { return d != rule.QueueExpiry }
 		}},
 	{name: "the queue of a name is never forgotten at the node", seen: "redisson #6510", checks: is("left over"),
 		seeds: 200, broken: serving(anyOp, func(s *served) {

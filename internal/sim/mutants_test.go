@@ -174,20 +174,20 @@ func all(broken ...func(r *rules)) func(r *rules) {
 }
 
 // requesting has f send the requests, in the place of client.request.
-func requesting(f func(c *client, to int, q node.Request, done func(node.Answer))) func(r *rules) {
+func requesting(f func(c *process, to int, q node.Request, done func(node.Answer))) func(r *rules) {
 	return func(r *rules) { r.request = f }
 }
 
 // asking has f change the requests.
-func asking(f func(c *client, q *node.Request)) func(r *rules) {
-	return requesting(func(c *client, to int, q node.Request, done func(node.Answer)) {
+func asking(f func(c *process, q *node.Request)) func(r *rules) {
+	return requesting(func(c *process, to int, q node.Request, done func(node.Answer)) {
 		f(c, &q)
 		c.request(to, q, done)
 	})
 }
 
 // hung is a node that executes what it is asked for and never answers.
-var hung = requesting(func(c *client, to int, q node.Request, done func(node.Answer)) {
+var hung = requesting(func(c *process, to int, q node.Request, done func(node.Answer)) {
 	if to == 0 {
 		c.missed(to, c.w.now)
 		done = func(node.Answer) {}
@@ -196,9 +196,9 @@ var hung = requesting(func(c *client, to int, q node.Request, done func(node.Ans
 })
 
 // limiting gives some requests another time limit, or all if none is named.
-func limiting(limit func(c *client) time.Duration, of ...core.Op) func(r *rules) {
+func limiting(limit func(c *process) time.Duration, of ...core.Op) func(r *rules) {
 	return func(r *rules) {
-		r.timeout = func(c *client, op core.Op, _ time.Duration) time.Duration {
+		r.timeout = func(c *process, op core.Op, _ time.Duration) time.Duration {
 			if slices.Contains(of, op) || len(of) == 0 {
 				return limit(c)
 			}

@@ -1,10 +1,12 @@
 package sim
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/fenlock/fenlock/internal/check"
 	"github.com/fenlock/fenlock/internal/core"
 	"github.com/fenlock/fenlock/node"
 )
@@ -15,6 +17,9 @@ const (
 	toClient
 )
 
+// errNoAnswer is that none came in time.
+var errNoAnswer = errors.New("no answer")
+
 // link is a client's connection to a node.
 type link struct {
 	blocked [2]time.Duration // until when nothing passes, by direction
@@ -22,31 +27,68 @@ type link struct {
 	served  uint64           // the latest request that the node has executed
 }
 
-// subscription is a node's way to tell a client's waiters.
+// endpoint is a process as the network sees it: a clock, a life, and connections to the nodes.
+type endpoint struct {
+	w     *run
+	nodes []*server
+	id    int
+	clock clock
+	life
+	links []link
+	sent  uint64 // requests
+
+	ttl, nodeTimeout time.Duration
+
+	identity string                // of its waiters
+	notify   []func(waiter string) // by node
+	conns    []conn                // by node
+	batches  bool                  // it sends the identity that it knows with each request
+	healing  check.Healing
+}
+
+// conn is what a process remembers of what it sent to a node.
+type conn struct {
+	known int // the store's identity, 0: it is not known
+	// released are the holders that a release was sent for: what they asked for before is not sent
+	// after it. An engine keeps such requests in order, or does not send them any more.
+	released  map[node.Holder]bool
+	sentAgain map[node.Holder]time.Duration // when what was sent again after an admission arrives
+}
+
+// subscription is a node's way to tell a process's waiters.
 type subscription struct {
 	id    string
-	c     *client
+	c     *endpoint
 	epoch int
 	up    bool // otherwise it is broken, and the node does not know
 }
 
-func (w *world) lost() bool { return !w.quiet && w.chance(w.profile.loss) }
+// now is the time on the process's clock.
+func (c *endpoint) now() time.Duration { return c.clock.local(c.w.now) }
 
-func (w *world) delay() time.Duration {
-	d := 50*time.Microsecond + w.upTo(w.profile.trip)
-	if !w.quiet && w.chance(w.profile.tail) {
-		late := w.wide(3 * w.maxTTL)
-		if late > 25*time.Millisecond {
-			w.count(slow)
-		}
-		d += late
+// at runs f at a time.
+func (c *endpoint) at(t time.Duration, f func()) { c.w.atOf(&c.life, t, f) }
+
+// spawn runs f in a goroutine of its own, as it were.
+func (c *endpoint) spawn(f func()) { c.at(c.w.now+c.w.upTo(20*time.Microsecond), f) }
+
+// after runs f when so much time has passed on the process's clock.
+func (c *endpoint) after(d time.Duration, f func()) { c.at(c.clock.truth(c.now()+max(d, 0)), f) }
+
+// notified takes what a node says.
+func (c *endpoint) notified(node int, waiter string) {
+	if notify := c.notify[node]; notify != nil {
+		notify(waiter)
 	}
-	return d
 }
+
+// missed notes that a node has not answered a request in time, or that it does not vote. For all
+// that the client can tell, it has been so since the request was sent.
+func (c *endpoint) missed(node int, sent time.Duration) { c.healing.Missed(node, sent, c.w.now) }
 
 // arrival is when a message that is sent now gets to the other end of a link,
 // false if it never does.
-func (w *world) arrival(l *link, dir int) (time.Duration, bool) {
+func (w *run) arrival(l *link, dir int) (time.Duration, bool) {
 	if w.lost() {
 		return 0, false
 	}
@@ -68,39 +110,12 @@ func (w *world) arrival(l *link, dir int) (time.Duration, bool) {
 	return at, true
 }
 
-// request sends a request to a node. Done is told the answer unless it, or the
-// request, is lost. If the node does not vote, the client has it admitted, and then sends the
-// request once more if there is time for that.
-func (c *client) request(i int, r node.Request, done func(node.Answer)) {
-	sent := c.now()
-	released := &c.admissions[i].released
-	if r.Op == node.Release {
-		if *released == nil {
-			*released = make(map[node.Holder]bool)
-		}
-		(*released)[r.Holder] = true
-	}
-	c.send(i, r, false, func(a node.Answer) {
-		if a.Status != node.Rejoining {
-			done(a)
-			return
-		}
-		c.admit(i, func(votes bool) {
-			if votes && c.now()-sent < c.nodeTimeout && !(*released)[r.Holder] {
-				c.send(i, r, true, done)
-			} else {
-				done(a)
-			}
-		})
-	})
-}
-
 // send sends a request once. No release overtakes what was sent again.
-func (c *client) send(i int, r node.Request, again bool, done func(node.Answer)) {
-	w, n, l, epoch, sent := c.w, c.w.nodes[i], &c.links[i], c.epoch, c.w.now
+func (c *endpoint) send(i int, r node.Request, again bool, done func(node.Answer)) {
+	w, n, l, conn, epoch, sent := c.w, c.nodes[i], &c.links[i], &c.conns[i], c.epoch, c.w.now
 	known := 0
 	if c.batches {
-		known = c.known[i]
+		known = conn.known
 	}
 	// Clocks drift, and the answer has to get to the caller.
 	inTime := func(at time.Duration) bool { return at-sent < c.nodeTimeout*9/10 }
@@ -112,13 +127,10 @@ func (c *client) send(i int, r node.Request, again bool, done func(node.Answer))
 	c.sent++
 	seq := c.sent
 	at, ok := w.arrival(l, toNode)
-	if sentAgain := &c.admissions[i].sentAgain; again {
-		if *sentAgain == nil {
-			*sentAgain = make(map[node.Holder]time.Duration)
-		}
-		(*sentAgain)[r.Holder] = at
+	if again {
+		conn.sentAgain[r.Holder] = at
 	} else if r.Op == node.Release {
-		at = max(at, (*sentAgain)[r.Holder]+1)
+		at = max(at, conn.sentAgain[r.Holder]+1)
 	}
 	if !ok || !inTime(at) {
 		missed()
@@ -127,16 +139,10 @@ func (c *client) send(i int, r node.Request, again bool, done func(node.Answer))
 		w.count(requestLost)
 		return
 	}
-	if !w.quiet && w.chance(w.profile.twice) {
-		if again := at + w.wide(3*w.maxTTL); again < w.quietAt {
-			w.at(again, func() {
-				if !n.down {
-					w.count(duplicated)
-					n.serve(r, known)
-				}
-			})
-		}
-	}
+	n.comesAgain(at, func() {
+		w.count(duplicated)
+		n.serve(r, known)
+	})
 	execute := func() {
 		var a node.Answer
 		is := 0
@@ -157,7 +163,7 @@ func (c *client) send(i int, r node.Request, again bool, done func(node.Answer))
 			w.note("node %[1]d: %[2]d of client %[3]d, status %[4]d", i, int(r.Op), uint64(c.id), uint64(a.Status))
 		}
 		at, ok := w.arrival(l, toClient)
-		if !ok || !inTime(at) || a.Status == node.Rejoining || leftOver(n, r, a) {
+		if !ok || !inTime(at) || a.Status == node.Rejoining || n.leftOver(r, a) {
 			missed()
 		}
 		if !ok {
@@ -165,12 +171,12 @@ func (c *client) send(i int, r node.Request, again bool, done func(node.Answer))
 			return
 		}
 		if c.epoch == epoch {
-			w.atOf(c, at+w.upTo(20*time.Microsecond), func() {
+			c.at(at+w.upTo(20*time.Microsecond), func() {
 				switch {
 				case known == 0:
-					c.known[i] = is
+					c.conns[i].known = is
 				case known != is || a.Status == node.Rejoining:
-					c.known[i] = 0
+					c.conns[i].known = 0
 				}
 				done(a)
 			})
@@ -185,6 +191,21 @@ func (c *client) send(i int, r node.Request, again bool, done func(node.Answer))
 	})
 }
 
+// comesAgain has what comes to the node at a time come twice, by chance.
+func (n *server) comesAgain(at time.Duration, carryOut func()) {
+	w := n.w
+	if w.quiet || !w.chance(w.profile.twice) {
+		return
+	}
+	if again := at + w.wide(3*w.maxTTL); again < w.quietAt {
+		w.at(again, func() {
+			if !n.down {
+				carryOut()
+			}
+		})
+	}
+}
+
 // turn returns when a request is carried out that has come now: after those before it.
 func (n *server) turn() time.Duration {
 	n.busy = max(n.busy, n.w.now) + n.cost
@@ -192,10 +213,10 @@ func (n *server) turn() time.Duration {
 }
 
 // subscribe makes a client's waiters reachable on a node, however long it takes.
-func (c *client) subscribe(i int, then func()) {
-	w, n, id, epoch := c.w, c.w.nodes[i], c.identity, c.epoch
+func (c *endpoint) subscribe(i int, then func()) {
+	w, n, id, epoch := c.w, c.nodes[i], c.identity, c.epoch
 	again := func() {
-		w.atOf(c, w.now+w.between(50*time.Millisecond, time.Second), func() { c.subscribe(i, then) })
+		c.at(w.now+w.between(50*time.Millisecond, time.Second), func() { c.subscribe(i, then) })
 	}
 	l := &c.links[i]
 	if n.down || w.now < max(l.blocked[toNode], l.blocked[toClient]) || w.lost() {
@@ -213,7 +234,7 @@ func (c *client) subscribe(i int, then func()) {
 		n.unsubscribe(id)
 		n.subs = append(n.subs, &subscription{id: id, c: c, epoch: epoch, up: true})
 		at, _ := w.arrival(l, toClient)
-		w.atOf(c, max(at, w.now), then)
+		c.at(max(at, w.now), then)
 	})
 }
 
@@ -231,17 +252,17 @@ func (n *server) subscription(waiter string) *subscription {
 	return nil
 }
 
-// notify tells a waiter that a node has reserved the name for it.
-func (w *world) notify(n *server, waiter string) {
-	s := n.subscription(waiter)
+// notify tells a waiter that the node has reserved the name for it.
+func (n *server) notify(waiter string) {
+	w, s := n.w, n.subscription(waiter)
 	w.note("node %[1]d notifies a waiter of client %[2]d", n.id, s.c.id, 0, 0)
-	if w.rules.notifyLost() {
+	if n.rules.notifyLost() {
 		return
 	}
 	at, ok := w.arrival(&s.c.links[n.id], toClient)
 	if !s.up || !ok {
 		w.count(notificationLost)
-		w.breakSubscription(n, s)
+		n.breakSubscription(s)
 		return
 	}
 	w.at(at, func() {
@@ -256,40 +277,39 @@ func (w *world) notify(n *server, waiter string) {
 }
 
 // breakSubscription breaks a connection that both ends notice some time later.
-func (w *world) breakSubscription(n *server, s *subscription) {
+func (n *server) breakSubscription(s *subscription) {
 	if !s.up {
 		return
 	}
 	s.up = false
-	w.after(w.wide(5*time.Second), func() {
+	n.w.after(n.w.wide(5*time.Second), func() {
 		n.subs = slices.DeleteFunc(n.subs, func(other *subscription) bool { return other == s })
 	})
-	w.resubscribe(n, s)
+	n.resubscribe(s)
 }
 
-func (w *world) resubscribe(n *server, s *subscription) {
-	c := s.c
-	if s.epoch == c.epoch {
-		w.atOf(c, w.now+w.wide(3*time.Second), func() {
+func (n *server) resubscribe(s *subscription) {
+	if c := s.c; s.epoch == c.epoch {
+		c.at(n.w.now+n.w.wide(3*time.Second), func() {
 			c.subscribe(n.id, func() { c.notified(n.id, "") })
 		})
 	}
 }
 
 // breakSubscriptions is the end of all connections of a node that went down.
-func (w *world) breakSubscriptions(n *server) {
+func (n *server) breakSubscriptions() {
 	for _, s := range n.subs {
 		if s.up {
 			s.up = false
-			w.resubscribe(n, s)
+			n.resubscribe(s)
 		}
 	}
 	n.subs = nil
 }
 
-// block cuts a client's links to some nodes.
-func (w *world) block(c *client, nodes core.Set, until time.Duration, dirs ...int) {
-	for i := range w.nodes {
+// block cuts the links to some nodes.
+func (c *endpoint) block(nodes core.Set, until time.Duration, dirs ...int) {
+	for i := range c.nodes {
 		for _, dir := range dirs {
 			if nodes.Has(i) {
 				c.links[i].blocked[dir] = max(c.links[i].blocked[dir], until)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/internal/sim/proofsteps"
 	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/admit"
 	"github.com/fenlock/fenlock/node/rule"
@@ -14,7 +15,8 @@ import (
 
 // server is one node: the store that has its address, the faults that it can have, and who listens.
 type server struct {
-	w     *world
+	w     *run
+	rules *nodeRules
 	id    int
 	clock clock
 	kind  storeKind
@@ -28,7 +30,6 @@ type server struct {
 	lost     time.Duration // when it lost its memory last, on its own clock
 	cause    node.Cause    // of the last loss
 	unmarked time.Duration // when its mark was removed, on its own clock
-	used     bool          // it was admitted once: what it has promised can be lost
 
 	cost time.Duration // what a request takes
 	busy time.Duration // until then with the requests that came
@@ -36,6 +37,41 @@ type server struct {
 	subs     []*subscription
 	down     bool
 	isolated time.Duration // until when an operator cannot reach it
+}
+
+// nodeRules are what a test can break of a node, of the rules of admission too.
+type nodeRules struct {
+	serve       func(e *rule.Entry, q rule.Queue, now time.Duration, r node.Request) (node.Answer, string)
+	serveShared func(e *rule.Entry, q rule.Queue, now time.Duration, r node.Request) (node.Answer, []string)
+	notifyLost  func() bool
+	note        func(n *server, f admit.Facts) bool
+	mark        func(n *server, f admit.Facts, own admit.Terms, empty []string) bool
+	believes    func(n *server, identity int) bool
+	complete    func(n *server) bool
+	counts      func(n *server, identity int) bool // whether an answer does, of a request for that
+}
+
+// shippedNodes are the rules as they are.
+func shippedNodes() nodeRules {
+	return nodeRules{
+		serve:       serveAlone,
+		serveShared: rule.ServeShared,
+		notifyLost:  func() bool { return false },
+		note:        (*server).note,
+		mark:        (*server).setMark,
+		believes:    believes,
+		complete:    complete,
+		counts:      func(n *server, identity int) bool { return n.identity == identity },
+	}
+}
+
+// serveAlone is rule.ServeShared where no name is shared, so that one waiter is notified at most.
+func serveAlone(e *rule.Entry, q rule.Queue, now time.Duration, r node.Request) (a node.Answer, notify string) {
+	a, all := rule.ServeShared(e, q, now, r)
+	if len(all) > 0 {
+		notify = all[0]
+	}
+	return a, notify
 }
 
 // storeKind is in what stores differ.
@@ -75,13 +111,13 @@ func (m memory) clone() memory {
 }
 
 // newServer returns a node whose store was admitted.
-func (w *world) newServer(clock clock) *server {
-	n := &server{w: w, id: len(w.nodes), clock: clock, identity: w.identityOfStore(), used: true}
+func newServer(w *run, rules *nodeRules, id int, clock clock) *server {
+	n := &server{w: w, rules: rules, id: id, clock: clock, identity: w.identityOfStore()}
 	n.mark, n.terms = n.identity, w.terms
 	return n
 }
 
-func (w *world) identityOfStore() int {
+func (w *run) identityOfStore() int {
 	w.stores++
 	return w.stores
 }
@@ -89,7 +125,7 @@ func (w *world) identityOfStore() int {
 func (n *server) local() time.Duration { return n.clock.local(n.w.now) }
 
 // votes reports whether the mark is of what the store is now.
-func (n *server) votes() bool { return n.w.rules.believes(n, n.identity) }
+func (n *server) votes() bool { return n.rules.believes(n, n.identity) }
 
 // believes compares the mark of a store.
 func believes(n *server, identity int) bool { return n.mark != 0 && n.mark == identity }
@@ -108,7 +144,7 @@ func (n *server) serve(r node.Request, known int) node.Answer {
 	if known != 0 && r.Op != node.Release { // an operation that gives the name looks at the store itself
 		is = known
 	}
-	n.store.Out = !n.w.rules.believes(n, is)
+	n.store.Out = !n.rules.believes(n, is)
 	before := n.store.Begin(r.Name, now, nil).Entry
 	o := n.store.Begin(r.Name, now, func(waiter string) bool { return n.subscription(waiter) != nil })
 	var q rule.Queue
@@ -118,23 +154,23 @@ func (n *server) serve(r node.Request, known int) node.Answer {
 	var a node.Answer
 	var notified []string
 	if n.w.profile.shares {
-		a, notified = n.w.rules.serveShared(&o.Entry, q, now, r)
+		a, notified = n.rules.serveShared(&o.Entry, q, now, r)
 	} else {
 		var waiter string
-		if a, waiter = n.w.rules.serve(&o.Entry, q, now, r); waiter != "" {
+		if a, waiter = n.rules.serve(&o.Entry, q, now, r); waiter != "" {
 			notified = []string{waiter}
 		}
 	}
 	o.Commit()
 	for _, waiter := range notified {
-		n.w.notify(n, waiter)
+		n.notify(waiter)
 	}
 	got := a
-	if !n.w.rules.counts(n, is) && a.Status != node.Rejoining && r.Op != node.Release {
+	if !n.rules.counts(n, is) && a.Status != node.Rejoining && r.Op != node.Release {
 		n.w.count(stray)
 		got = node.Answer{}
 	}
-	n.w.steps.served(n, r, &before, &o.Entry, now, a, got)
+	n.w.steps.Served(n.id, r, &before, &o.Entry, now, a, got)
 	return got
 }
 
@@ -143,7 +179,7 @@ func (n *server) serve(r node.Request, known int) node.Answer {
 // long ago.
 func (n *server) crash(f Fault) {
 	n.down = true
-	n.w.breakSubscriptions(n)
+	n.breakSubscriptions()
 	switch f {
 	case crashed:
 		if n.kind.renames {
@@ -189,7 +225,7 @@ func (n *server) become(m memory, why node.Cause) {
 	n.lost = n.local()
 	n.unmarked = n.lost
 	n.lives++
-	n.w.steps.lost(n)
+	n.w.steps.Lost(n.seen())
 }
 
 func (n *server) restart() {
@@ -267,7 +303,6 @@ func (n *server) admitted(own admit.Terms, empty []string) {
 		n.terms = own
 	}
 	n.w.note("node %[1]d is admitted", n.id, 0, 0, 0)
-	n.w.founded = n.w.founded || n.w.voting() >= node.Quorum(len(n.w.nodes))
 }
 
 // complete reports whether the registers are all that was promised. A store that was started again,
@@ -277,19 +312,23 @@ func complete(n *server) bool { return n.hasKept() }
 
 // say is what a client hears that asks for the registers.
 func (n *server) say() *node.Registers {
-	return &node.Registers{Server: n.server(), Memory: n.memoryName(), Admitted: n.w.rules.complete(n), Empty: n.empty,
+	return &node.Registers{Server: n.server(), Memory: n.memoryName(), Admitted: n.rules.complete(n), Empty: n.empty,
 		MaxTTL: n.terms.MaxTTL, Members: n.terms.Members, Tokens: maps.Clone(n.store.Registers)}
 }
 
 func (n *server) server() string     { return fmt.Sprint("server ", n.id) }
 func (n *server) memoryName() string { return fmt.Sprint("server ", n.id, " life ", n.lives) }
 
-// voting counts the nodes that vote.
-func (w *world) voting() (nodes int) {
-	for _, n := range w.nodes {
-		if n.votes() {
-			nodes++
-		}
-	}
-	return nodes
+// seen is the store as the steps of the models see it.
+func (n *server) seen() proofsteps.Node {
+	return proofsteps.Node{ID: n.id, Memory: n.memoryName(), Store: &n.store, Now: n.local(), Marked: n.mark != 0,
+		Out: n.local() - n.unmarked}
+}
+
+// leftOver reports whether a node cannot have the lease that was extended because of another
+// client's. That client died, or was cut off, in the middle of an attempt. Its lease ends by
+// itself. What is reserved for a waiter is no reason.
+func (n *server) leftOver(r node.Request, a node.Answer) bool {
+	l, leased := n.store.Leases[r.Name]
+	return r.Op == node.Extend && a.Status == node.Lost && leased && n.local() < l.Expires && !l.Holder.Reserves()
 }

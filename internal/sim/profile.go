@@ -18,9 +18,6 @@ const (
 var assumptionNames = [...]string{"a clock does not step", "a majority of registers survives",
 	"no operator takes a lock away"}
 
-// rests reports whether the run keeps an assumption.
-func (w *world) rests(a assumption) bool { return w.profile.breaks&a == 0 }
-
 // profile is what one run is like.
 type profile struct {
 	nodes, users      int  // users: of a process, at most
@@ -66,46 +63,47 @@ func (p *profile) calm() bool {
 		p.trip < 25*time.Millisecond
 }
 
-func (w *world) newProfile() profile {
-	pick := func(of ...int) int { return of[w.rng.IntN(len(of))] }
+// newProfile draws one.
+func (g *engine) newProfile() profile {
+	pick := func(of ...int) int { return of[g.rng.IntN(len(of))] }
 	p := profile{
 		nodes:   pick(1, 2, 3, 3, 3, 3, 4, 5, 5, 5, 5, 6, 7),
 		users:   pick(1, 1, 2, 3),
 		twice:   pick(0, 0, 0, 0, 1_000, 20_000),
 		loss:    pick(0, 0, 5_000, 20_000, 100_000),
 		tail:    pick(0, 2_000, 10_000, 50_000),
-		ordered: w.chance(500_000),
+		ordered: g.chance(500_000),
 		pace:    time.Duration(pick(150, 400, 1500, 4000)) * time.Millisecond,
-		unset:   w.chance(300_000),
+		unset:   g.chance(300_000),
 		trip:    time.Duration(pick(300, 500, 3_000, 20_000)) * time.Microsecond,
 		rest:    time.Duration(pick(30, 500, 2_000, 20_000)) * time.Millisecond,
-		idle:    w.chance(800_000),
+		idle:    g.chance(800_000),
 		hold:    time.Duration(pick(20, 2_000, 10_000, 10_000)) * time.Millisecond,
 	}
-	p.starters = p.ordered && w.chance(500_000)
-	if w.chance(250_000) {
-		p.breaks = assumption(1 << w.rng.IntN(3))
+	p.starters = p.ordered && g.chance(500_000)
+	if g.chance(250_000) {
+		p.breaks = assumption(1 << g.rng.IntN(3))
 	}
 	p.batches = pick(0, 500_000, 1_000_000)
-	if w.chance(200_000) {
+	if g.chance(200_000) {
 		// That all servers are new is the word of an operator that must not be wrong.
 		p.breaks &^= registersSurvive
-		p.says, p.fresh = pick(300_000, 1_000_000), w.chance(500_000)
-	} else if w.chance(50_000) {
+		p.says, p.fresh = pick(300_000, 1_000_000), g.chance(500_000)
+	} else if g.chance(50_000) {
 		p.fresh = true
 	}
 	// The stores of a group without registers are whose that comes first.
-	p.foreign = !p.fresh && p.breaks&registersSurvive == 0 && w.chance(200_000)
-	if w.chance(60_000) {
+	p.foreign = !p.fresh && p.breaks&registersSurvive == 0 && g.chance(200_000)
+	if g.chance(60_000) {
 		p.burden(pick(0, 1, 1))
 	}
 	if p.idle {
 		p.rest = 20 * time.Second
 	}
 	switch {
-	case w.chance(50_000):
+	case g.chance(50_000):
 		p.noQueues = p.nodes
-	case w.chance(50_000):
+	case g.chance(50_000):
 		p.noQueues = 1
 	}
 	return p

@@ -99,20 +99,18 @@ const ever = 1000 * time.Hour
 
 // world makes the world of a script.
 func (s script) world(ordered bool, r rules) *world {
-	w := &world{engine: newEngine(0), rules: r, maxTTL: s.ttl, quietAt: ever}
+	w := &world{run: run{engine: newEngine(0), maxTTL: s.ttl, quietAt: ever}, rules: r}
 	w.profile.starters = ordered
 	w.newNames(len(scriptNames))
 	w.terms = groupTerms(s.ttl, s.nodes)
-	for range s.nodes {
-		w.nodes = append(w.nodes, w.newServer(clock{offset: time.Hour}))
+	for i := range s.nodes {
+		w.nodes = append(w.nodes, newServer(&w.run, &w.rules.nodeRules, i, clock{offset: time.Hour}))
 	}
-	for i := range s.clients {
-		c := &client{w: w, id: i, clock: clock{offset: time.Hour}, wall: ever, ttl: s.ttl, nodeTimeout: s.timeout,
-			maxHold: s.hold, terms: w.terms, links: make([]link, s.nodes)}
+	for range s.clients {
+		c := w.add(clock{offset: time.Hour})
+		c.wall, c.ttl, c.nodeTimeout, c.maxHold = ever, s.ttl, s.timeout, s.hold
 		c.begin(0)
-		w.clients = append(w.clients, c)
 	}
-	w.validity, w.tokens = check.NewValidity(len(w.names)), check.NewTokens(len(w.names))
 	w.progress = check.NewProgress(0, ever, ever)
 	return w
 }
@@ -142,7 +140,7 @@ func (s script) play(ordered bool, r rules) []string {
 		c := w.clients[p.client]
 		var node int
 		fmt.Sscan(p.what, &node)
-		w.atOf(c, p.at, func() {
+		c.at(p.at, func() {
 			switch p.does {
 			case "acquires", "tries":
 				name := p.as

@@ -10,6 +10,7 @@ import (
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/internal/core"
 	"github.com/fenlock/fenlock/internal/shell"
+	"github.com/fenlock/fenlock/internal/sim/proofsteps"
 	"github.com/fenlock/fenlock/node"
 )
 
@@ -49,7 +50,7 @@ type exporting struct {
 
 func (e *exporting) OfferExport() fence.Token {
 	if e.unraised {
-		return fence.Token(markOf(e.Attempt, uint64(e.Token())))
+		return fence.Token(proofsteps.MarkOf(e.Attempt, uint64(e.Token())))
 	}
 	return e.Attempt.OfferExport() + 1
 }

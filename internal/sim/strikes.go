@@ -25,14 +25,14 @@ func (w *world) force(name int) {
 	}
 	w.count(forced)
 	w.note("an operator takes name %[1]d away", name, 0, 0, 0)
-	w.forceAgain(name, w.steps.forces(name), reached, make([]fence.Token, len(w.nodes)), 10)
+	w.forceAgain(name, w.steps.Forces(name), reached, make([]fence.Token, len(w.nodes)), 10)
 }
 
 // forceAgain makes a pass of it, and so many more at most.
 func (w *world) forceAgain(name int, operator uint64, reached core.Set, answers []fence.Token, more int) {
 	to, floor := w.rules.force(answers)
 	if to == 0 {
-		w.steps.forced(name, operator, floor)
+		w.steps.Forced(name, operator, floor)
 	}
 	if to == 0 || more == 0 {
 		return
@@ -41,9 +41,7 @@ func (w *world) forceAgain(name int, operator uint64, reached core.Set, answers 
 		if (to & reached).Has(i) {
 			w.after(w.upTo(5*time.Millisecond), func() {
 				if !n.down {
-					if w.steps != nil {
-						w.steps.force = operator
-					}
+					w.steps.Force(operator)
 					answers[i] = n.serve(node.Request{Op: node.ForceRelease, Name: w.names[name], Token: floor}, 0).Register
 				}
 			})
@@ -97,15 +95,6 @@ func (l *lock) stalls(until time.Duration) {
 	}
 }
 
-// shortest returns the shortest TTL of a client.
-func (w *world) shortest() time.Duration {
-	d := w.maxTTL
-	for _, c := range w.clients {
-		d = min(d, c.ttl)
-	}
-	return d
-}
-
 // wipe has a store forget everything while it is up.
 func (w *world) wipe(n *server) {
 	w.count(wiped)
@@ -135,7 +124,7 @@ func (w *world) restore(f Fault, n *server) {
 			return
 		}
 		n.become(backup, node.Replaced)
-		w.breakSubscriptions(n)
+		n.breakSubscriptions()
 	})
 }
 
@@ -161,7 +150,7 @@ func (w *world) pause(until time.Duration) {
 	}
 	w.note("client %[1]d is paused until %[4]d", c.id, 0, 0, uint64(until))
 	c.pausedUntil = max(c.pausedUntil, until)
-	c.absent(until)
+	c.healing.Absent(until)
 }
 
 // close ends a client's process in order. It closes its Locker, which waits for what is under way,
@@ -202,19 +191,19 @@ func (w *world) replace(c *client) {
 			w.after(w.wide(5*time.Second), gone)
 		}
 	}
-	for _, u := range c.users {
+	for _, u := range w.users[c.id] {
 		w.progress.Ends(u.id)
 	}
-	c.begin(epoch + 1)
-	for _, u := range c.users {
-		w.atOf(c, w.now+w.wide(2*time.Second), u.next)
+	w.begin(c, epoch+1)
+	for _, u := range w.users[c.id] {
+		c.at(w.now+w.wide(2*time.Second), u.next)
 	}
 }
 
 // giveUp has one caller give up.
 func (w *world) giveUp(time.Duration) {
-	c := w.someClient()
-	c.users[w.rng.IntN(len(c.users))].giveUp()
+	users := w.users[w.someClient().id]
+	users[w.rng.IntN(len(users))].giveUp()
 }
 
 // cut cuts some nodes off from all clients and from each other.
@@ -222,7 +211,7 @@ func (w *world) cut(f Fault, nodes core.Set, until time.Duration, dirs ...int) {
 	w.count(f)
 	w.note("cut %[1]d of the nodes %04[2]b", int(f), int(nodes), 0, uint64(until))
 	for _, c := range w.clients {
-		w.block(c, nodes, until, dirs...)
+		c.block(nodes, until, dirs...)
 	}
 	for i, n := range w.nodes {
 		if nodes.Has(i) {
@@ -241,7 +230,7 @@ func (w *world) cutRing(until time.Duration) {
 		for i := range reach {
 			rest &^= core.Set(0).With((c.id + i) % len(w.nodes))
 		}
-		w.block(c, rest, until, toNode, toClient)
+		c.block(rest, until, toNode, toClient)
 	}
 }
 

@@ -17,6 +17,14 @@ type user struct {
 	left []int        // names to be taken once it is quiet
 	done bool
 	once bool // it ends with the lock that it has
+	*guarded
+}
+
+// guarded are the resources that the names guard: numbers that users increment.
+type guarded struct {
+	guard  fence.Guard
+	values []int
+	off    bool // the guard is
 }
 
 func (u *user) next() {
@@ -122,37 +130,38 @@ func (u *user) update(l *lock, then func()) {
 	}
 	goOn := func() { once(then) }
 	c.after(time.Second, func() { once(func() { l.release(u.rest) }) })
-	w.guarded(l.name, token, func(v *int) {
+	u.access(l.name, token, func(v *int) {
 		w.updates.Read(l.name, token)
 		base := *v
-		w.reply(c, epoch, func() {
+		c.reply(epoch, func() {
 			if gone || l.ended {
 				goOn()
 				return
 			}
 			c.spawn(func() {
-				w.guarded(l.name, token, func(v *int) {
+				u.access(l.name, token, func(v *int) {
 					*v = base + 1
 					w.check(registersSurvive, "resource", w.updates.Wrote(l.name, token, base, *v))
-					w.reply(c, epoch, goOn)
+					c.reply(epoch, goOn)
 				})
 			})
 		})
 	})
 }
 
-// guarded sends an access to a resource, which the guard may refuse.
-func (w *world) guarded(name int, token fence.Token, access func(v *int)) {
+// access sends an access to a resource, which the guard may refuse.
+func (u *user) access(name int, token fence.Token, access func(v *int)) {
+	w := u.c.w
 	if w.lost() {
 		return
 	}
 	w.at(min(w.now+w.delay(), max(w.quietAt, w.now+time.Millisecond)), func() {
-		v := &w.resources[name]
-		if w.rules.guardOff {
+		v := &u.values[name]
+		if u.off {
 			access(v)
 			return
 		}
-		err := w.guard.Do(context.Background(), w.names[name], token, func() error {
+		err := u.guard.Do(context.Background(), w.names[name], token, func() error {
 			access(v)
 			return nil
 		})
@@ -163,8 +172,8 @@ func (w *world) guarded(name int, token fence.Token, access func(v *int)) {
 }
 
 // reply tells a client of an access, if it still lives.
-func (w *world) reply(c *client, epoch int, f func()) {
-	if !w.lost() && c.epoch == epoch {
-		w.atOf(c, w.now+w.delay(), f)
+func (c *client) reply(epoch int, f func()) {
+	if !c.w.lost() && c.epoch == epoch {
+		c.at(c.w.now+c.w.delay(), f)
 	}
 }

@@ -6,6 +6,45 @@ import (
 	"time"
 )
 
+// Result is what came of a run.
+type Result struct {
+	Seed      uint64
+	Hash      uint64 // of all events: equal for equal runs
+	Events    int
+	Simulated time.Duration
+	Acquired  int // locks
+	Extended  int // extensions that were carried
+	Late      int // of them by answers that came when the next one had begun
+	Given     int // locks that nodes gave to waiters
+	Steps     int // of the models
+	Untied    int // 1: from some moment on the steps were not looked at
+	// Of stores, by the action of admission.model that each is; "over" if from some moment on they
+	// were not looked at.
+	Admissions map[string]int
+	// Shared are the locks of those who shared a name, and Downgraded those whose holders let
+	// others do so.
+	Shared, Downgraded int
+	Exported, Adopted  int // locks that went from one process to another
+	Faults             [faults]Counts
+	// Longest is how long a client waited once nothing failed any more, and Bound what is allowed.
+	Longest, Bound time.Duration
+	Violations     []Violation
+	// Broken are the assumptions that the run broke on purpose. What rests on them
+	// is not checked.
+	Broken []string
+}
+
+// Violation is a promise that was not kept.
+type Violation struct {
+	At    time.Duration
+	Check string
+	Text  string
+}
+
+func (v Violation) String() string {
+	return fmt.Sprintf("%.6fs: %s: %s", v.At.Seconds(), v.Check, v.Text)
+}
+
 // Total sums up many runs.
 type Total struct {
 	Runs, Failed       int
