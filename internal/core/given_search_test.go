@@ -3,7 +3,6 @@ package core_test
 import (
 	"os"
 	"testing"
-	"time"
 )
 
 // TestEveryInterleavingGiven is TestEveryInterleaving with attempts that may wait for what nodes
@@ -34,33 +33,6 @@ func TestEveryInterleavingGiven(t *testing.T) {
 		searches = searches[len(searches)-3:]
 	}
 	exploreAll(t, searches)
-}
-
-// TestRefutedGiven runs the same search over ways of giving that are wrong.
-func TestRefutedGiven(t *testing.T) {
-	one := []uint8{1}
-	for _, v := range []struct {
-		name  string
-		model model
-	}{
-		{"a node gives the name with its register as it is", model{broken: broken{givesUnmoved: true}}},
-		{"a waiter holds with the largest of different numbers", model{broken: broken{takesLargest: true}}},
-		{"a waiter holds by fewer than a quorum", model{broken: broken{takesByFew: true}}},
-		{"what was given counts when a node has lost its memory since", model{losses: 1, broken: broken{takesStale: true}}},
-	} {
-		v.model.proposals, v.model.gives = one, 1
-		if !campaign && v.model.losses > 0 {
-			t.Logf("REDUCED: not here, it takes too long: %s", v.name)
-			continue
-		}
-		t.Run(v.name, func(t *testing.T) {
-			r := search(&v.model, 1, time.Time{})
-			if r.Violation == "" {
-				t.Fatalf("not refuted: %v", r)
-			}
-			t.Logf("refuted after %d states, %.1fs:\n%s", r.States, r.Elapsed.Seconds(), r.steps(&v.model))
-		})
-	}
 }
 
 // TestGivenExclusion visits every state of a model in which leases do not vanish: see givenModel.

@@ -3,7 +3,6 @@ package core_test
 import (
 	"os"
 	"testing"
-	"time"
 )
 
 // TestEveryInterleavingHandover is TestEveryInterleaving where a process may export its lock, and
@@ -36,32 +35,4 @@ func TestEveryInterleavingHandover(t *testing.T) {
 		searches[0].model.bumps, searches[0].atLeast = 0, 212_000
 	}
 	exploreAll(t, searches)
-}
-
-// TestRefutedHandovers runs the same search over handovers that are wrong.
-func TestRefutedHandovers(t *testing.T) {
-	one := []uint8{1}
-	for _, v := range []struct {
-		name  string
-		model model
-	}{
-		{"who adopts a lock holds it at once", model{broken: broken{adoptsAtOnce: true}}},
-		{"who adopts a lock raises its mark before its extension is carried", model{broken: broken{adopterRaises: true}}},
-		{"who exports a lock goes on extending it", model{broken: broken{exporterGoesOn: true}}},
-		{"no registers are raised before a lock is exported", model{broken: broken{exportsUnraised: true}}},
-		{"what goes with it is the mark after they were raised", model{broken: broken{exportsRaised: true}}},
-	} {
-		v.model.proposals, v.model.rounds, v.model.exports, v.model.inTurn = one, 2, true, true
-		if !campaign && (v.model.broken.adopterRaises || v.model.broken.exporterGoesOn) {
-			t.Logf("REDUCED: not here, it takes too long: %s", v.name)
-			continue
-		}
-		t.Run(v.name, func(t *testing.T) {
-			r := search(&v.model, 1, time.Time{})
-			if r.Violation == "" {
-				t.Fatalf("not refuted: %v", r)
-			}
-			t.Logf("refuted after %d states, %.1fs:\n%s", r.States, r.Elapsed.Seconds(), r.steps(&v.model))
-		})
-	}
 }

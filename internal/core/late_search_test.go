@@ -1,9 +1,6 @@
 package core_test
 
-import (
-	"testing"
-	"time"
-)
+import "testing"
 
 // TestLateAnswers is TestEveryInterleaving where answers to earlier extensions count, however late
 // they come, and extensions that some nodes have refused go on. In every state, the validity is
@@ -39,16 +36,12 @@ func TestRefutedLateAnswers(t *testing.T) {
 		{"a late answer counts though others share the name by now",
 			model{downgrade: true, tied: true, broken: broken{latesForAll: true}}},
 	} {
-		v.model.proposals, v.model.rounds, v.model.late = []uint8{1}, 2, true
+		v.model.rounds, v.model.late = 2, true
 		if v.model.attempts == 0 {
 			v.model.attempts, v.model.force = 1, true
 		}
 		t.Run(v.name, func(t *testing.T) {
-			r := search(&v.model, 1, time.Time{})
-			if r.Violation == "" {
-				t.Fatalf("not refuted: %v", r)
-			}
-			t.Logf("refuted after %d states, %.1fs:\n%s", r.States, r.Elapsed.Seconds(), r.steps(&v.model))
+			refute(t, &v.model)
 		})
 	}
 }
@@ -77,13 +70,9 @@ func TestRefutedLateGrants(t *testing.T) {
 			model{registers: [][nNodes]uint8{{1, 2, 0}}, broken: broken{grantsMixed: true}}},
 		{"a late grant counts for the extension that is under way", model{rounds: 1, broken: broken{grantsExtend: true}}},
 	} {
-		v.model.proposals, v.model.silences, v.model.inTurn = []uint8{1}, true, true
+		v.model.silences, v.model.inTurn = true, true
 		t.Run(v.name, func(t *testing.T) {
-			r := search(&v.model, 1, time.Time{})
-			if r.Violation == "" {
-				t.Fatalf("not refuted: %v", r)
-			}
-			t.Logf("refuted after %d states, %.1fs:\n%s", r.States, r.Elapsed.Seconds(), r.steps(&v.model))
+			refute(t, &v.model)
 		})
 	}
 }

@@ -3,7 +3,6 @@ package core_test
 import (
 	"os"
 	"testing"
-	"time"
 )
 
 // TestEveryInterleavingShared is TestEveryInterleaving with attempts that may want to share the
@@ -33,35 +32,4 @@ func TestEveryInterleavingShared(t *testing.T) {
 		searches = []exploration{searches[0], searches[2]}
 	}
 	exploreAll(t, searches)
-}
-
-// TestRefutedShared runs the same search over rules for sharing that are wrong. A name that is
-// shared though a client has it alone, or the other way round, is not among them. To tokens that is
-// a lease which has vanished. TestSharedAgainstANaiveNode of package rule finds it.
-func TestRefutedShared(t *testing.T) {
-	one := []uint8{1}
-	for _, v := range []struct {
-		name  string
-		model model
-	}{
-		{"the first who shares a name gets the register as it is",
-			model{proposals: one, broken: broken{sharesUnmoved: true}}},
-		{"what was promised outlives those who shared the name",
-			model{proposals: one, registers: [][nNodes]uint8{{1, 1, 1}}, epoch: 1, broken: broken{sharesOld: true}}},
-		{"what was confirmed is not promised to those who come",
-			model{proposals: one, registers: [][nNodes]uint8{{0, 0, 1}}, reserves: true, broken: broken{confirmsShared: true}}},
-	} {
-		v.model.shares = true
-		if !campaign && v.model.broken.confirmsShared {
-			t.Logf("REDUCED: not here, it takes too long: %s", v.name)
-			continue
-		}
-		t.Run(v.name, func(t *testing.T) {
-			r := search(&v.model, 1, time.Time{})
-			if r.Violation == "" {
-				t.Fatalf("not refuted: %v", r)
-			}
-			t.Logf("refuted after %d states, %.1fs:\n%s", r.States, r.Elapsed.Seconds(), r.steps(&v.model))
-		})
-	}
 }
