@@ -90,19 +90,15 @@ func TestAdmissionStepMutants(t *testing.T) {
 			if i < 0 {
 				t.Fatal("there is no such mutant")
 			}
-			rules := shipped()
-			all[i].broken(&rules)
-			isStep := func(v Violation) bool { return v.Check == "admission steps" }
-			for seed := range uint64(400) {
-				r := Run(seed, Options{rules: &rules, profile: all[i].where, enough: isStep, Steps: true})
-				if at := slices.IndexFunc(r.Violations, isStep); at >= 0 {
-					what, _, _ := strings.Cut(r.Violations[at].Text, "\n")
-					if t.Logf("after %d seeds: %s", seed+1, what); strings.Contains(what, c.step) {
-						return
-					}
-				}
+			found, seeds := all[i].hunt(400, true, func(v Violation) bool {
+				what, _, _ := strings.Cut(v.Text, "\n")
+				return v.Check == "admission steps" && strings.Contains(what, c.step)
+			})
+			if found == nil {
+				t.Fatalf("no step is refused in %d seeds because %s", seeds, c.step)
 			}
-			t.Errorf("no step is refused in 400 seeds because %s", c.step)
+			what, _, _ := strings.Cut(found[len(found)-1].Text, "\n")
+			t.Logf("after %d seeds: %s", seeds, what)
 		})
 	}
 }

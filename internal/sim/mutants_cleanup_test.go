@@ -20,9 +20,9 @@ var cleanupMutants = []mutant{
 		}), where: calm},
 	{name: "a failure releases while an acquire is under way, and forgets it", seen: "redsync", checks: is("left over"),
 		seeds: 10, broken: breaking(func(l *lock, b *broken) {
-			b.onAcquire = func(node int, reply core.Reply, now time.Duration) core.Action {
+			b.answers(core.Acquire, func(x answer) core.Action {
 				over := b.Phase() == core.Over
-				action := b.Attempt.OnAcquire(node, reply, now)
+				action := b.honest(x)
 				switch {
 				case over:
 					return core.Action{}
@@ -30,17 +30,16 @@ var cleanupMutants = []mutant{
 					action.To = 1<<b.p.Nodes - 1
 				}
 				return action
-			}
+			})
 		}), where: calm},
 	{name: "a late grant is not released", checks: is("left over"), seeds: 10, broken: breaking(func(l *lock, b *broken) {
-		b.onAcquire = func(node int, reply core.Reply, now time.Duration) core.Action {
+		b.answers(core.Acquire, func(x answer) core.Action {
 			over := b.Phase() == core.Over
-			action := b.Attempt.OnAcquire(node, reply, now)
-			if over {
-				return core.Action{}
+			if action := b.honest(x); !over {
+				return action
 			}
-			return action
-		}
+			return core.Action{}
+		})
 	}), where: calm},
 	{name: "an acquire whose time was up counts as refused, and is not released", seen: "node-redlock #369",
 		checks: is("left over"), seeds: 100, broken: all(hasty, unknownIs(core.Held, core.Acquire)), where: calm},

@@ -16,14 +16,14 @@ import (
 var votingMutants = []mutant{
 	{name: "the largest grant is the token, without confirm", checks: is("tokens"), seeds: 100,
 		broken: breaking(func(l *lock, b *broken) {
-			b.onAcquire = func(node int, reply core.Reply, now time.Duration) core.Action {
-				action := b.Attempt.OnAcquire(node, reply, now)
+			b.answers(core.Acquire, func(x answer) core.Action {
+				action := b.honest(x)
 				if action.Op != core.Confirm {
 					return action
 				}
-				b.confirms(action.Token, now)
+				b.confirms(action.Token, x.now)
 				return core.Action{}
-			}
+			})
 		})},
 	{name: "a quorum is one node less than a majority", checks: is("validity", "tokens"), seeds: 40,
 		broken: quorumOf(func(n int) int { return max(core.Quorum(n)-1, 1) })},
@@ -35,34 +35,27 @@ var votingMutants = []mutant{
 		broken: unknownIs(core.Granted, core.Acquire, core.Confirm)},
 	{name: "one node that does not answer fails the attempt", seen: "redsync #186", checks: is("progress"), seeds: 20,
 		broken: all(hung, breaking(func(l *lock, b *broken) {
-			b.onAcquire = func(node int, reply core.Reply, now time.Duration) (action core.Action) {
+			b.answers(core.Acquire, func(x answer) (action core.Action) {
 				switch {
 				case b.Phase() != core.Acquiring:
-					return b.Attempt.OnAcquire(node, reply, now)
+					return b.honest(x)
 				case len(b.heard) < b.p.Nodes:
 					return core.Action{}
-				case slices.ContainsFunc(b.heard, func(h heard) bool { return h.reply.Status == core.Unknown }):
+				case slices.ContainsFunc(b.heard, func(h answer) bool { return h.Status == core.Unknown }):
 					return b.Attempt.Cancel()
 				}
 				for _, h := range b.heard {
-					if next := b.Attempt.OnAcquire(h.node, h.reply, now); next.Op != core.None {
+					if next := b.Attempt.OnAcquire(h.node, h.Reply, x.now); next.Op != core.None {
 						action = next
 					}
 				}
 				return action
-			}
+			})
 		})), where: five},
 	{name: "leases that come after the end of the validity are a lock", seen: "etcd #19597",
-		checks: is("tenure", "validity"), seeds: 300, broken: breaking(func(l *lock, b *broken) {
-			inTime := func(now time.Duration) time.Duration { return min(now, core.Validity(b.p.Start, b.p.TTL)-1) }
-			b.onAcquire = func(node int, reply core.Reply, now time.Duration) core.Action {
-				return b.Attempt.OnAcquire(node, reply, inTime(now))
-			}
-			b.onLate = func(node int, reply core.Reply, now time.Duration) core.Action {
-				return b.Attempt.OnLateAcquire(node, reply, inTime(now))
-			}
-			b.onConfirm = func(node int, asked fence.Token, reply core.Reply, now time.Duration) core.Action {
-				return b.Attempt.OnConfirm(node, asked, reply, inTime(now))
+		checks: is("tenure", "validity"), seeds: 300, broken: mishearing(func(b *broken, x *answer) {
+			if x.of != core.Extend {
+				x.now = min(x.now, core.Validity(b.p.Start, b.p.TTL)-1)
 			}
 		}), where: pausedInQueue},
 	{name: "an identity is used again by the next attempt", checks: is("validity", "tokens", "extension", "tenure"),
@@ -112,9 +105,10 @@ var validityMutants = []mutant{
 			}
 			b.tick = func(now time.Duration) { b.Attempt.Tick(still(now)) }
 			b.extends(func(now time.Duration, extend func(time.Duration) core.Action) core.Action { return extend(still(now)) })
-			b.onExtend = func(node int, round uint32, asked fence.Token, reply core.Reply, now time.Duration) core.Action {
-				return b.Attempt.OnExtend(node, round, asked, reply, still(now))
-			}
+			b.answers(core.Extend, func(x answer) core.Action {
+				x.now = still(x.now)
+				return b.honest(x)
+			})
 		}), where: pauses},
 	{name: "the maximum hold is ignored", checks: is("tenure"), seeds: 40, broken: func(r *rules) {
 		r.params = func(p *core.Params) { p.MaxHold = 0 }
@@ -125,19 +119,14 @@ var extensionMutants = []mutant{
 	{name: "unknown counts as an extension", checks: is("validity", "extension"), seeds: 300,
 		broken: unknownIs(core.Granted, core.Extend)},
 	{name: "every acceptance of an extension counts", checks: is("extension"), seeds: 2000,
-		broken: breaking(func(l *lock, b *broken) {
-			b.onExtend = func(node int, round uint32, asked fence.Token, reply core.Reply, now time.Duration) core.Action {
-				reply.Register = min(reply.Register, b.Token())
-				return b.Attempt.OnExtend(node, round, asked, reply, now)
-			}
-		}), where: returns},
+		broken: mishearing(everyAcceptance), where: returns},
 	{name: "the mark is never raised", checks: is("healing"), seeds: 100, broken: breaking(func(l *lock, b *broken) {
-		b.onExtend = func(node int, round uint32, asked fence.Token, reply core.Reply, now time.Duration) core.Action {
-			if action := b.Attempt.OnExtend(node, round, asked, reply, now); action.Op != core.Extend {
+		b.answers(core.Extend, func(x answer) core.Action {
+			if action := b.honest(x); action.Op != core.Extend {
 				return action
 			}
 			return core.Action{}
-		}
+		})
 	}), where: oneByOne},
 	{name: "a node that lost a lease does not get it again", checks: is("healing"), seeds: 20,
 		broken: serving(node.Extend, func(s *served) {
@@ -155,13 +144,13 @@ var extensionMutants = []mutant{
 	{name: "a renewal dies silently", seen: "redisson #5698", checks: is("tenure"), seeds: 20,
 		broken: breaking(func(l *lock, b *broken) {
 			dead := false
-			b.onExtend = func(node int, round uint32, asked fence.Token, reply core.Reply, now time.Duration) core.Action {
-				dead = dead || reply.Status == core.Unknown
+			b.answers(core.Extend, func(x answer) core.Action {
+				dead = dead || x.Status == core.Unknown
 				if dead && b.Phase() == core.Holding {
 					return core.Action{}
 				}
-				return b.Attempt.OnExtend(node, round, asked, reply, now)
-			}
+				return b.honest(x)
+			})
 			b.tick = func(now time.Duration) {
 				if !dead {
 					b.Attempt.Tick(now)
@@ -190,23 +179,18 @@ var extensionMutants = []mutant{
 		}), where: idle},
 }
 
+// everyAcceptance has each acceptance of an extension count.
+func everyAcceptance(b *broken, x *answer) {
+	if x.of == core.Extend {
+		x.Register = min(x.Register, b.Token())
+	}
+}
+
 // unknownIs has attempts hear another status in the place of unknown.
 func unknownIs(status core.Status, of ...core.Op) func(r *rules) {
-	return breaking(func(_ *lock, b *broken) {
-		as := func(op core.Op, reply core.Reply) core.Reply {
-			if reply.Status == core.Unknown && slices.Contains(of, op) {
-				return core.Reply{Status: status, Register: max(b.Token(), 1)}
-			}
-			return reply
-		}
-		b.onAcquire = func(node int, reply core.Reply, now time.Duration) core.Action {
-			return b.Attempt.OnAcquire(node, as(core.Acquire, reply), now)
-		}
-		b.onConfirm = func(node int, asked fence.Token, reply core.Reply, now time.Duration) core.Action {
-			return b.Attempt.OnConfirm(node, asked, as(core.Confirm, reply), now)
-		}
-		b.onExtend = func(node int, round uint32, asked fence.Token, reply core.Reply, now time.Duration) core.Action {
-			return b.Attempt.OnExtend(node, round, asked, as(core.Extend, reply), now)
+	return mishearing(func(b *broken, x *answer) {
+		if x.Status == core.Unknown && slices.Contains(of, x.of) && !x.late {
+			x.Reply = core.Reply{Status: status, Register: max(b.Token(), 1)}
 		}
 	})
 }
@@ -222,51 +206,51 @@ func startLater(drifts time.Duration) func(r *rules) {
 // or with the confirm, as if that were a new attempt.
 func fromTheReply(confirmOnly bool) func(l *lock, b *broken) {
 	return func(l *lock, b *broken) {
-		b.onAcquire = func(node int, reply core.Reply, now time.Duration) core.Action {
+		b.answers(core.Acquire, func(x answer) core.Action {
 			before := b.Phase()
-			action := b.Attempt.OnAcquire(node, reply, now)
+			action := b.honest(x)
 			if before != core.Acquiring || confirmOnly && action.Op != core.Confirm {
 				return action
 			}
-			p := core.Params{Nodes: b.p.Nodes, TTL: b.p.TTL, Start: now}
+			p := core.Params{Nodes: b.p.Nodes, TTL: b.p.TTL, Start: x.now}
 			if b.p.MaxHold > 0 {
-				p.MaxHold = b.p.Start + b.p.MaxHold - now
+				p.MaxHold = b.p.Start + b.p.MaxHold - x.now
 			}
 			late, _ := core.NewAttempt(p)
 			for _, h := range b.heard {
-				action = late.OnAcquire(h.node, h.reply, now)
+				action = late.OnAcquire(h.node, h.Reply, x.now)
 			}
 			b.become(late)
 			return action
-		}
+		})
 	}
 }
 
 // extendedFromTheReply starts an extension anew with every reply.
 func extendedFromTheReply(l *lock, b *broken) {
 	var before core.Attempt
-	var all []heard
+	var all []answer
 	b.startExtend = func(now time.Duration) core.Action {
 		before, all = b.copied(), nil
 		return b.Attempt.StartExtend(now)
 	}
 	b.renew = b.startExtend
-	b.onExtend = func(node int, number uint32, asked fence.Token, reply core.Reply, now time.Duration) core.Action {
+	b.answers(core.Extend, func(x answer) core.Action {
 		latest, state := b.Extension()
-		b.Attempt.Tick(now)
-		if state != core.Pending || number != latest || b.Phase() != core.Holding {
-			return b.Attempt.OnExtend(node, number, asked, reply, now)
+		b.Attempt.Tick(x.now)
+		if state != core.Pending || x.round != latest || b.Phase() != core.Holding {
+			return b.honest(x)
 		}
-		all = append(all, heard{node, reply})
+		all = append(all, x)
 		again := before
-		again.StartExtend(now)
+		again.StartExtend(x.now)
 		var action core.Action
 		for _, h := range all {
-			action = again.OnExtend(h.node, number, 0, h.reply, now)
+			action = again.OnExtend(h.node, x.round, 0, h.Reply, x.now)
 		}
 		b.become(again)
 		return action
-	}
+	})
 }
 
 // longExtensions wait for their answers for longer.
@@ -275,16 +259,16 @@ var longExtensions = limiting(func(c *process) time.Duration { return c.ttl }, c
 // losesIf ends the lock when an answer to an extension is such.
 func losesIf(lost func(b *broken, s core.Status) bool) func(r *rules) {
 	return breaking(func(l *lock, b *broken) {
-		b.onExtend = func(node int, round uint32, asked fence.Token, reply core.Reply, now time.Duration) core.Action {
-			action := b.Attempt.OnExtend(node, round, asked, reply, now)
-			if b.Phase() == core.Holding && lost(b, reply.Status) {
-				round, _ = b.Extension()
+		b.answers(core.Extend, func(x answer) core.Action {
+			action := b.honest(x)
+			if b.Phase() == core.Holding && lost(b, x.Status) {
+				round, _ := b.Extension()
 				for i := range b.p.Nodes {
-					b.Attempt.OnExtend(i, round, 0, core.Reply{Status: core.Lost}, now)
+					b.Attempt.OnExtend(i, round, 0, core.Reply{Status: core.Lost}, x.now)
 				}
 			}
 			return action
-		}
+		})
 	})
 }
 
@@ -294,35 +278,35 @@ func quorumOf(quorum func(n int) int) func(r *rules) {
 	return breaking(func(l *lock, b *broken) {
 		var confirmed core.Set
 		var asked fence.Token
-		b.onAcquire = func(node int, reply core.Reply, now time.Duration) core.Action {
-			action := b.Attempt.OnAcquire(node, reply, now)
+		b.answers(core.Acquire, func(x answer) core.Action {
+			action := b.honest(x)
 			if b.granted.Len() < quorum(b.p.Nodes) {
 				return action
 			}
-			return b.acquires(action, ^core.Set(0), core.Reply{Status: core.Granted, Register: reply.Register}, now)
-		}
-		b.onConfirm = func(node int, token fence.Token, reply core.Reply, now time.Duration) core.Action {
-			action := b.Attempt.OnConfirm(node, token, reply, now)
-			if asked != token {
-				asked, confirmed = token, 0
+			return b.acquires(action, ^core.Set(0), core.Reply{Status: core.Granted, Register: x.Register}, x.now)
+		})
+		b.answers(core.Confirm, func(x answer) core.Action {
+			action := b.honest(x)
+			if asked != x.asked {
+				asked, confirmed = x.asked, 0
 			}
-			if reply.Status == core.Granted {
-				confirmed = confirmed.With(node)
+			if x.Status == core.Granted {
+				confirmed = confirmed.With(x.node)
 			}
 			if confirmed.Len() >= quorum(b.p.Nodes) {
-				b.confirms(token, now)
+				b.confirms(asked, x.now)
 			}
 			return action
-		}
+		})
 	})
 }
 
 // connectedOnly counts a quorum of those nodes that answer.
 func connectedOnly(_ *lock, b *broken) {
-	b.onAcquire = func(node int, reply core.Reply, now time.Duration) (action core.Action) {
+	b.answers(core.Acquire, func(x answer) (action core.Action) {
 		acquiring := b.Phase() == core.Acquiring
-		if !acquiring || reply.Status != core.Unknown {
-			action = b.Attempt.OnAcquire(node, reply, now)
+		if !acquiring || x.Status != core.Unknown {
+			action = b.honest(x)
 		}
 		if !acquiring || len(b.heard) < b.p.Nodes {
 			return action
@@ -330,17 +314,17 @@ func connectedOnly(_ *lock, b *broken) {
 		var silent core.Set
 		var largest fence.Token
 		for _, h := range b.heard {
-			switch h.reply.Status {
+			switch h.Status {
 			case core.Unknown:
 				silent = silent.With(h.node)
 			case core.Granted:
-				largest = max(largest, h.reply.Register)
+				largest = max(largest, h.Register)
 			}
 		}
 		made := core.Reply{}
 		if b.granted.Len() >= core.Quorum(b.p.Nodes-silent.Len()) {
 			made = core.Reply{Status: core.Granted, Register: largest}
 		}
-		return b.acquires(action, silent, made, now)
-	}
+		return b.acquires(action, silent, made, x.now)
+	})
 }

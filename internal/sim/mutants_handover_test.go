@@ -39,11 +39,10 @@ var handoverMutants = []mutant{
 	{name: "who adopts a lock counts every acceptance", checks: is("validity", "extension", "tokens"), seeds: 400,
 		broken: func(r *rules) {
 			r.adoption = func(l *lock, honest shell.Attempt, p core.Params) shell.Attempt {
-				b := &broken{Attempt: honest, p: p, onAcquire: honest.OnAcquire, onConfirm: honest.OnConfirm, tick: honest.Tick,
-					startExtend: honest.StartExtend, renew: honest.Renew, startRelease: honest.StartRelease, cancel: honest.Cancel}
-				b.onExtend = func(node int, round uint32, asked fence.Token, reply core.Reply, now time.Duration) core.Action {
-					reply.Register = min(reply.Register, b.Token())
-					return honest.OnExtend(node, round, asked, reply, now)
+				b := newBroken(honest, p)
+				b.on = func(x answer) core.Action {
+					everyAcceptance(b, &x)
+					return b.honest(x)
 				}
 				return b
 			}

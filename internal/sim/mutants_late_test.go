@@ -4,7 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/internal/core"
 	"github.com/fenlock/fenlock/internal/shell"
 )
@@ -16,32 +15,35 @@ var revived = breaking(func(_ *lock, b *broken) {
 	p := b.p
 	p.Waits = true
 	patient, _ := core.NewAttempt(p)
-	b.onAcquire = func(node int, r core.Reply, now time.Duration) core.Action {
-		patient.OnAcquire(node, r, now)
-		action := b.Attempt.OnAcquire(node, r, now)
+	b.answers(core.Acquire, func(x answer) core.Action {
+		patient.OnAcquire(x.node, x.Reply, x.now)
+		action := b.honest(x)
 		if b.Reason() == core.NoQuorum && patient.Phase() == core.Acquiring {
 			b.become(patient)
 		}
 		return action
-	}
+	})
 })
 
 // fromTheLateGrant has an attempt begin when the late grant comes that makes it the lock.
 var fromTheLateGrant = breaking(func(_ *lock, b *broken) {
-	var late []heard
-	b.onLate = func(node int, r core.Reply, now time.Duration) core.Action {
-		late = append(late, heard{node, r})
+	var late []answer
+	b.on = func(x answer) core.Action {
+		if !x.late {
+			return b.honest(x)
+		}
+		late = append(late, x)
 		acquiring := b.Phase() == core.Acquiring
-		action := b.Attempt.OnLateAcquire(node, r, now)
+		action := b.honest(x)
 		if !acquiring || b.Phase() != core.Holding {
 			return action
 		}
 		p := b.p
-		p.Start = now
+		p.Start = x.now
 		again, _ := core.NewAttempt(p)
 		for _, h := range slices.Concat(b.heard, late) {
-			if !h.reply.Silent && again.Phase() == core.Acquiring {
-				again.OnAcquire(h.node, h.reply, now)
+			if !h.Silent && again.Phase() == core.Acquiring {
+				again.OnAcquire(h.node, h.Reply, x.now)
 			}
 		}
 		if again.Phase() == core.Holding {
@@ -52,12 +54,9 @@ var fromTheLateGrant = breaking(func(_ *lock, b *broken) {
 })
 
 // asLatest has a late answer to an extension count for the latest one, from its later start.
-var asLatest = breaking(func(_ *lock, b *broken) {
-	b.onExtend = func(node int, round uint32, asked fence.Token, r core.Reply, now time.Duration) core.Action {
-		if latest, _ := b.Extension(); asked == 0 && round < latest && r.Status == core.Granted {
-			round = latest
-		}
-		return b.Attempt.OnExtend(node, round, asked, r, now)
+var asLatest = mishearing(func(b *broken, x *answer) {
+	if latest, _ := b.Extension(); x.of == core.Extend && x.asked == 0 && x.round < latest && x.Status == core.Granted {
+		x.round = latest
 	}
 })
 
@@ -101,13 +100,13 @@ var lateMutants = []mutant{
 		seeds: 1000, broken: asLatest, where: tardyAlone},
 	{name: "an extension that is accepted after the release stays", checks: is("left over"), seeds: 800,
 		broken: breaking(func(_ *lock, b *broken) {
-			b.onExtend = func(node int, round uint32, asked fence.Token, r core.Reply, now time.Duration) core.Action {
-				action := b.Attempt.OnExtend(node, round, asked, r, now)
+			b.answers(core.Extend, func(x answer) core.Action {
+				action := b.honest(x)
 				if action.Op == core.Release {
 					return core.Action{}
 				}
 				return action
-			}
+			})
 		}), where: calm},
 }
 

@@ -13,13 +13,13 @@ import (
 // serving lets something happen around every operation of one kind.
 func serving(op node.Op, before, after func(s *served)) func(r *rules) {
 	return func(r *rules) {
-		r.serve = func(e *rule.Entry, q rule.Queue, now time.Duration, asked node.Request) (node.Answer, string) {
+		r.serve = func(e *rule.Entry, q rule.Queue, now time.Duration, asked node.Request) (node.Answer, []string) {
 			s := &served{Entry: e, was: *e, q: q, now: now, r: asked}
 			concerned := asked.Op == op || op == anyOp
 			if concerned && before != nil {
 				before(s)
 			}
-			s.a, s.notified = serveAlone(e, s.q, now, s.r)
+			s.a, s.notified = rule.ServeShared(e, s.q, now, s.r)
 			if concerned && after != nil {
 				after(s)
 			}
@@ -38,7 +38,7 @@ type served struct {
 	now      time.Duration
 	r        node.Request
 	a        node.Answer
-	notified string
+	notified []string
 }
 
 // grant makes the answer another one.

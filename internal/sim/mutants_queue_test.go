@@ -74,13 +74,13 @@ var queueMutants = []mutant{
 		}), where: crowd},
 	{name: "a name is reserved for nobody", checks: is("order"), seeds: 20,
 		broken: serving(anyOp, nil, func(s *served) {
-			if s.notified != "" {
+			if len(s.notified) > 0 {
 				s.Holder = ""
 			}
 		}), where: crowd},
 	{name: "a name is reserved for ever", checks: is("progress", "left over"), seeds: 20,
 		broken: serving(anyOp, nil, func(s *served) {
-			if s.notified != "" {
+			if len(s.notified) > 0 {
 				s.Expires = s.now + 1000*time.Hour
 			}
 		})},

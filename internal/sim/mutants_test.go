@@ -207,22 +207,54 @@ func limiting(limit func(c *process) time.Duration, of ...core.Op) func(r *rules
 	}
 }
 
+// answer is what an attempt is told: that of a node to an acquire, a confirm or an extend.
+type answer struct {
+	of    core.Op
+	late  bool // of an acquire: the attempt was told before that there is none
+	node  int
+	round uint32      // of an extend
+	asked fence.Token // of a confirm, or the floor of an extend
+	core.Reply
+	now time.Duration
+}
+
 // broken is an attempt of which a test answers some questions wrongly: those whose
 // functions it sets. The others are the honest attempt's.
 type broken struct {
 	shell.Attempt
 	p            core.Params
-	heard        []heard  // about acquires
+	heard        []answer // about acquires, in time
 	granted      core.Set // of them
-	onAcquire    func(node int, r core.Reply, now time.Duration) core.Action
-	onLate       func(node int, r core.Reply, now time.Duration) core.Action
-	onConfirm    func(node int, asked fence.Token, r core.Reply, now time.Duration) core.Action
-	onExtend     func(node int, round uint32, asked fence.Token, r core.Reply, now time.Duration) core.Action
+	on           func(x answer) core.Action
 	tick         func(now time.Duration)
 	startExtend  func(now time.Duration) core.Action
 	renew        func(now time.Duration) core.Action
 	startRelease func(now time.Duration) core.Action
 	cancel       func() core.Action
+}
+
+// honest tells the honest attempt.
+func (b *broken) honest(x answer) core.Action {
+	switch {
+	case x.late:
+		return b.Attempt.OnLateAcquire(x.node, x.Reply, x.now)
+	case x.of == core.Acquire:
+		return b.Attempt.OnAcquire(x.node, x.Reply, x.now)
+	case x.of == core.Confirm:
+		return b.Attempt.OnConfirm(x.node, x.asked, x.Reply, x.now)
+	}
+	return b.Attempt.OnExtend(x.node, x.round, x.asked, x.Reply, x.now)
+}
+
+// answers breaks what is done at the answers to an operation that are not late.
+func (b *broken) answers(of core.Op, f func(x answer) core.Action) {
+	others := b.on
+	b.on = func(x answer) core.Action {
+		if x.of == of && !x.late {
+			return f(x)
+		}
+		return others(x)
+	}
 }
 
 // extends breaks the beginning of extensions, those that go on too.
@@ -232,43 +264,53 @@ func (b *broken) extends(f func(now time.Duration, extend func(time.Duration) co
 	b.renew = func(now time.Duration) core.Action { return f(now, honest.Renew) }
 }
 
-// heard is an answer that is given to an attempt again.
-type heard struct {
-	node  int
-	reply core.Reply
+func newBroken(a shell.Attempt, p core.Params) *broken {
+	b := &broken{Attempt: a, p: p, tick: a.Tick, startExtend: a.StartExtend, renew: a.Renew,
+		startRelease: a.StartRelease, cancel: a.Cancel}
+	b.on = b.honest
+	return b
 }
 
 // breaking has each attempt broken by f, which is given the honest one.
 func breaking(f func(l *lock, b *broken)) func(r *rules) {
 	return func(r *rules) {
 		r.attempt = func(l *lock, a shell.Attempt, p core.Params) shell.Attempt {
-			b := &broken{Attempt: a, p: p, onAcquire: a.OnAcquire, onLate: a.OnLateAcquire, onConfirm: a.OnConfirm,
-				onExtend: a.OnExtend, tick: a.Tick, startExtend: a.StartExtend, renew: a.Renew,
-				startRelease: a.StartRelease, cancel: a.Cancel}
+			b := newBroken(a, p)
 			f(l, b)
 			return b
 		}
 	}
 }
 
+// mishearing has attempts be told something else.
+func mishearing(f func(b *broken, x *answer)) func(r *rules) {
+	return breaking(func(_ *lock, b *broken) {
+		b.on = func(x answer) core.Action {
+			f(b, &x)
+			return b.honest(x)
+		}
+	})
+}
+
 func (b *broken) OnAcquire(node int, r core.Reply, now time.Duration) core.Action {
-	b.heard = append(b.heard, heard{node, r})
+	x := answer{of: core.Acquire, node: node, Reply: r, now: now}
+	b.heard = append(b.heard, x)
 	if r.Status == core.Granted {
 		b.granted = b.granted.With(node)
 	}
-	return b.onAcquire(node, r, now)
+	return b.on(x)
 }
 
 func (b *broken) OnLateAcquire(node int, r core.Reply, now time.Duration) core.Action {
-	return b.onLate(node, r, now)
+	return b.on(answer{of: core.Acquire, late: true, node: node, Reply: r, now: now})
 }
 
 func (b *broken) OnConfirm(node int, asked fence.Token, r core.Reply, now time.Duration) core.Action {
-	return b.onConfirm(node, asked, r, now)
+	return b.on(answer{of: core.Confirm, node: node, asked: asked, Reply: r, now: now})
 }
 
 func (b *broken) OnExtend(node int, round uint32, asked fence.Token, r core.Reply, now time.Duration) core.Action {
-	return b.onExtend(node, round, asked, r, now)
+	return b.on(answer{of: core.Extend, node: node, round: round, asked: asked, Reply: r, now: now})
 }
 
 func (b *broken) Tick(now time.Duration)                     { b.tick(now) }
@@ -300,18 +342,18 @@ func (b *broken) confirms(token fence.Token, now time.Duration) {
 func (b *broken) become(other core.Attempt) { *b.Attempt.(*core.Attempt) = other }
 func (b *broken) copied() core.Attempt      { return *b.Attempt.(*core.Attempt) }
 
-// hunt makes runs until a check notices, and returns what it was.
-func (m mutant) hunt() (found Violation, seeds int) {
+// hunt makes runs until something is noticed. It returns the violations of the last one up to that,
+// none if nothing is, and how many runs it made.
+func (m mutant) hunt(most int, steps bool, noticed func(Violation) bool) (found []Violation, seeds int) {
 	rules := shipped()
 	m.broken(&rules)
-	noticed := func(v Violation) bool { return slices.Contains(m.checks, v.Check) }
-	for seed := range m.seeds {
-		r := Run(uint64(seed), Options{rules: &rules, profile: m.where, enough: noticed})
+	for seed := range most {
+		r := Run(uint64(seed), Options{rules: &rules, profile: m.where, enough: noticed, Steps: steps})
 		if i := slices.IndexFunc(r.Violations, noticed); i >= 0 {
-			return r.Violations[i], seed + 1
+			return r.Violations[:i+1], seed + 1
 		}
 	}
-	return Violation{}, m.seeds
+	return nil, most
 }
 
 func TestMutants(t *testing.T) {
@@ -322,16 +364,17 @@ func TestMutants(t *testing.T) {
 			continue // each list has others, which are noticed sooner
 		}
 		t.Run(m.name, func(t *testing.T) {
-			found, seeds := m.hunt()
-			if found.Check == "" {
-				t.Fatalf("not noticed in %d seeds", m.seeds)
+			found, seeds := m.hunt(m.seeds, false, func(v Violation) bool { return slices.Contains(m.checks, v.Check) })
+			if found == nil {
+				t.Fatalf("not noticed in %d seeds", seeds)
 			}
-			t.Logf("after %d seeds: %v", seeds, found)
+			by := found[len(found)-1]
+			t.Logf("after %d seeds: %v", seeds, by)
 			name := m.name
 			if m.seen != "" {
 				name += " (" + m.seen + ")"
 			}
-			fmt.Fprintf(&table, "| %s | %s | %d |\n", name, found.Check, seeds)
+			fmt.Fprintf(&table, "| %s | %s | %d |\n", name, by.Check, seeds)
 		})
 	}
 	t.Logf("%d mutants\n%s", len(mutants()), table.String())

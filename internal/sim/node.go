@@ -41,37 +41,26 @@ type server struct {
 
 // nodeRules are what a test can break of a node, of the rules of admission too.
 type nodeRules struct {
-	serve       func(e *rule.Entry, q rule.Queue, now time.Duration, r node.Request) (node.Answer, string)
-	serveShared func(e *rule.Entry, q rule.Queue, now time.Duration, r node.Request) (node.Answer, []string)
-	notifyLost  func() bool
-	note        func(n *server, f admit.Facts) bool
-	mark        func(n *server, f admit.Facts, own admit.Terms, empty []string) bool
-	believes    func(n *server, identity int) bool
-	complete    func(n *server) bool
-	counts      func(n *server, identity int) bool // whether an answer does, of a request for that
+	serve      func(e *rule.Entry, q rule.Queue, now time.Duration, r node.Request) (node.Answer, []string)
+	notifyLost func() bool
+	note       func(n *server, f admit.Facts) bool
+	mark       func(n *server, f admit.Facts, own admit.Terms, empty []string) bool
+	believes   func(n *server, identity int) bool
+	complete   func(n *server) bool
+	counts     func(n *server, identity int) bool // whether an answer does, of a request for that
 }
 
 // shippedNodes are the rules as they are.
 func shippedNodes() nodeRules {
 	return nodeRules{
-		serve:       serveAlone,
-		serveShared: rule.ServeShared,
-		notifyLost:  func() bool { return false },
-		note:        (*server).note,
-		mark:        (*server).setMark,
-		believes:    believes,
-		complete:    complete,
-		counts:      func(n *server, identity int) bool { return n.identity == identity },
+		serve:      rule.ServeShared,
+		notifyLost: func() bool { return false },
+		note:       (*server).note,
+		mark:       (*server).setMark,
+		believes:   believes,
+		complete:   complete,
+		counts:     func(n *server, identity int) bool { return n.identity == identity },
 	}
-}
-
-// serveAlone is rule.ServeShared where no name is shared, so that one waiter is notified at most.
-func serveAlone(e *rule.Entry, q rule.Queue, now time.Duration, r node.Request) (a node.Answer, notify string) {
-	a, all := rule.ServeShared(e, q, now, r)
-	if len(all) > 0 {
-		notify = all[0]
-	}
-	return a, notify
 }
 
 // storeKind is in what stores differ.
@@ -151,16 +140,7 @@ func (n *server) serve(r node.Request, known int) node.Answer {
 	if !n.kind.noQueues {
 		q = o
 	}
-	var a node.Answer
-	var notified []string
-	if n.w.profile.shares {
-		a, notified = n.rules.serveShared(&o.Entry, q, now, r)
-	} else {
-		var waiter string
-		if a, waiter = n.rules.serve(&o.Entry, q, now, r); waiter != "" {
-			notified = []string{waiter}
-		}
-	}
+	a, notified := n.rules.serve(&o.Entry, q, now, r)
 	o.Commit()
 	for _, waiter := range notified {
 		n.notify(waiter)
