@@ -182,6 +182,17 @@ func TestGivenBack(t *testing.T) {
 		t.Errorf("%d when all was given back", number)
 	}
 
+	// The release of what was given back can be carried out late. A waiter that took that number
+	// after all, by the others, would lose the lease that it has there, and not hear of it.
+	late := told(7)
+	late.Back(0)
+	for _, n := range []int{1, 2} {
+		late.Refused(n, start, clock, 7, time.Second)
+	}
+	if number, _, ok := late.Best(3, start); ok {
+		t.Errorf("takes %d, which is being given back to a node", number)
+	}
+
 	taken.Take(8)
 	if taken.Taken() != 8 || taken.Back(0) != 0 || taken.Back(1) != 0 || taken.Back(2) != 9 {
 		t.Error("gives its lock back, or keeps what is none of it")
@@ -247,6 +258,37 @@ func TestNewGiven(t *testing.T) {
 		extended.OnExtend(1, round, 0, granted(8), start)
 		if extended.Until() != start+900*ms {
 			t.Errorf("extended until %v", extended.Until()-start)
+		}
+	})
+	t.Run("no longer than its TTL", func(t *testing.T) {
+		a := core.NewGiven(core.Params{Nodes: 3, TTL: 100 * ms, Start: start}, 8, until)
+		if want := core.Validity(start, 100*ms); a.Until() != want {
+			t.Errorf("until %v, want %v", a.Until(), want)
+		}
+	})
+	t.Run("its first extension can be lost as any other", func(t *testing.T) {
+		for _, answers := range []bool{true, false} { // with errors
+			a := core.NewGiven(core.Params{Nodes: 3, TTL: 30 * time.Second, Start: start}, 8, until)
+			rounds := 0
+			for due, ok := a.ExtendDue(); ok && due < until; due, ok = a.ExtendDue() {
+				rounds++
+				action := a.StartExtend(due)
+				for i := 0; answers && i < 3; i++ {
+					a.OnExtend(i, action.Round, 0, unknown, due+5*ms)
+				}
+			}
+			if rounds < 3 || rounds > 20 {
+				t.Errorf("answers %v: %d extensions within what was given", answers, rounds)
+			}
+		}
+		a := given(0, 0)
+		round := a.StartExtend(start).Round
+		for i := range 2 {
+			a.OnExtend(i, round, 0, granted(8), start)
+		}
+		a.StartExtend(start + time.Second)
+		if due, _ := a.ExtendDue(); due != start+time.Second+testTTL/4 {
+			t.Errorf("once it was extended, it goes on at %v", due-start)
 		}
 	})
 	t.Run("what has ended holds nothing", func(t *testing.T) {
