@@ -2,7 +2,6 @@ package core_test
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
 	"github.com/fenlock/fenlock/fence"
@@ -19,18 +18,19 @@ func (p *player) owner() string { return cmp.Or(p.of.owner, "A") }
 // attempt is that of the extensions.
 func (p *player) attempt() *attempt { return &p.s.attempts[p.attempts[p.owner()]] }
 
-func (p *player) start(extension string) error {
+func (p *player) start(extension string) {
 	i := p.attempts[p.owner()]
 	a := &p.s.attempts[i]
 	switch {
 	case p.of.early > 0: // it has
 		p.rounds[extension] = 1
-		return nil
+		return
 	case a.exported:
-		return p.adopts(i, extension)
+		p.adopts(i, extension)
+		return
 	}
 	token := int(a.core.Token())
-	want, exports := 0, false
+	want, kind := 0, p.of.kinds[extension]
 	for _, step := range p.run.Steps {
 		switch step.Action.Name {
 		case "renew", "create", "refuse":
@@ -39,35 +39,30 @@ func (p *player) start(extension string) error {
 				want = floor - token
 			}
 		case "export":
-			exports = true
+			kind = 2
 		}
 	}
-	if exports {
-		return p.startRound(i, extension, 2, 0)
+	if kind == 2 {
+		want = 0
 	}
-	return p.startRound(i, extension, p.of.kinds[extension], want)
+	p.startRound(i, extension, kind, want)
 }
 
 // startRound starts an extension. One that is to raise the mark is carried out by the nodes that
 // have the lease.
-func (p *player) startRound(i int, extension string, kind, want int) error {
-	if err := p.do(at(startExtend, i, kind, want)); err != nil {
-		return err
-	}
+func (p *player) startRound(i int, extension string, kind, want int) {
+	p.do(at(startExtend, i, kind, want))
 	round, _ := p.s.attempts[i].core.Extension()
 	p.rounds[extension] = int(round)
 	for n := range nNodes {
 		if (want > 0 || kind == 2) && p.s.nodes[n].has(i) && p.vanished[n] == 0 {
-			if err := p.operate(runExtend, i, n, int(round)); err != nil {
-				return err
-			}
+			p.operate(runExtend, i, n, int(round))
 		}
 	}
-	return nil
 }
 
 // adopts has another process begin to adopt what was exported.
-func (p *player) adopts(i int, extension string) error {
+func (p *player) adopts(i int, extension string) {
 	gone := 1
 	for n := range nNodes {
 		if p.s.nodes[n].has(i) && p.vanished[n]&(1<<i) == 0 {
@@ -80,42 +75,40 @@ func (p *player) adopts(i int, extension string) error {
 		}
 	}
 	p.rounds[extension] = adopterFrom
-	return p.do(at(adoptLock, i, 0, gone))
+	p.do(at(adoptLock, i, 0, gone))
 }
 
 // extend has a node carry out an extend, if it has not yet: see startRound.
-func (p *player) extend(n int, extension, origin, floor, name string) error {
+func (p *player) extend(n int, extension, origin, floor, name string) {
 	i := p.attempts[p.owner()]
 	a := &p.s.attempts[i]
 	leased := p.s.nodes[n].has(i) && p.vanished[n]&(1<<i) == 0 && !p.made[n]
 	p.made[n] = false
 	if name != "" && leased != (name == "renew") {
-		return fmt.Errorf("the lease is there: %t", leased)
+		p.fail("the lease is there: %t", leased)
+		return
 	}
 	if mark, _ := a.core.Mark(); numeral(floor) > int(mark) || p.of.early > 0 && numeral(floor) > 0 {
-		return p.raises(n, extension, core.Granted, origin)
+		p.raises(n, extension, core.Granted, origin)
+		return
 	}
 	if round := p.rounds[extension]; a.extends[n].requests&(1<<round) != 0 {
-		if err := p.operate(runExtend, i, n, round); err != nil {
-			return err
-		}
+		p.operate(runExtend, i, n, round)
 	}
-	return p.accepts(a, a.extends[n].reply, origin)
+	p.accepts(a, a.extends[n].reply, origin)
 }
 
 // accepts compares the answer to an extend with one of the run, which has an origin.
-func (p *player) accepts(a *attempt, m message, origin string) error {
+func (p *player) accepts(a *attempt, m message, origin string) {
 	mark, _ := a.core.Mark()
 	counts := fence.Token(m.register) <= mark
 	switch {
 	case p.violation != "":
-		return nil
 	case m.stage != answered || m.status != core.Granted:
-		return fmt.Errorf("the answer is %s", words(m.reply()))
+		p.fail("the answer is %s", words(m.reply()))
 	case origin != "_" && counts != (numeral(origin) <= int(mark)):
-		return fmt.Errorf("the answer is %s, and the mark is %d", words(m.reply()), mark)
+		p.fail("the answer is %s, and the mark is %d", words(m.reply()), mark)
 	}
-	return nil
 }
 
 // agree returns the nodes that are to raise their registers.
@@ -133,7 +126,7 @@ func (p *player) agree(extension string) (nodes []int) {
 
 // raises has a node carry out an extend that raises its register. The attempt asks for it when it
 // has heard of a quorum: of the nodes that are to raise theirs first, since it asks those.
-func (p *player) raises(n int, extension string, want core.Status, origin string) error {
+func (p *player) raises(n int, extension string, want core.Status, origin string) {
 	i := p.attempts[p.owner()]
 	a := &p.s.attempts[i]
 	round := p.rounds[extension]
@@ -144,51 +137,43 @@ func (p *player) raises(n int, extension string, want core.Status, origin string
 		}
 		if slices.Contains(agree, k) && a.extends[k].requests&(1<<round) != 0 {
 			p.made[k] = !p.s.nodes[k].has(i)
-			if err := p.operate(runExtend, i, k, round); err != nil {
-				return err
-			}
+			p.operate(runExtend, i, k, round)
 		}
 		if a.extends[k].reply.stage == answered {
-			if err := p.do(at(hearExtend, i, k, 0)); err != nil {
-				return err
-			}
+			p.do(at(hearExtend, i, k, 0))
 		}
 	}
 	if a.extends[n].raises[round] == 0 {
-		return fmt.Errorf("%s does not ask for it", name(i))
+		p.fail("%s does not ask for it", name(i))
+		return
 	}
-	if err := p.operate(runRaise, i, n, round); err != nil {
-		return err
-	}
+	p.operate(runRaise, i, n, round)
 	if want == core.Granted {
-		return p.accepts(a, a.extends[n].agreed, origin)
+		p.accepts(a, a.extends[n].agreed, origin)
+		return
 	}
 	if got := a.extends[n].agreed.status; got != want {
-		return fmt.Errorf("the answer is %s", got)
+		p.fail("the answer is %s", got)
 	}
-	return nil
 }
 
 // carry has the attempt hear of the answers of some nodes.
-func (p *player) carry(by []int) error {
+func (p *player) carry(by []int) {
 	i := p.attempts[p.owner()]
 	a := &p.s.attempts[i]
 	for _, n := range by {
 		if a.extends[n].reply.stage == answered && p.violation == "" {
-			if err := p.do(at(hearExtend, i, n, 0)); err != nil {
-				return err
-			}
+			p.do(at(hearExtend, i, n, 0))
 		}
 	}
 	if _, state := a.core.Extension(); state != core.Carried && p.violation == "" {
-		return fmt.Errorf("it is not carried")
+		p.fail("it is not carried")
 	}
-	return nil
 }
 
 // raise has the attempt hear of answers until it raises its mark. Where the run leaves open who was
 // asked to, its requests are carried out.
-func (p *player) raise(i int) error {
+func (p *player) raise(i int) {
 	a := &p.s.attempts[i]
 	before, _ := a.core.Mark()
 	open := true
@@ -202,15 +187,14 @@ func (p *player) raise(i int) error {
 		mv, found := p.toRaise(i, open)
 		switch {
 		case mark > before || p.violation != "":
-			return nil
+			return
 		case !found:
-			return fmt.Errorf("the mark is not raised")
+			p.fail("the mark is not raised")
+			return
 		}
-		if err := p.do(mv); err != nil {
-			return err
-		}
+		p.do(mv)
 	}
-	return fmt.Errorf("the mark is not raised by then")
+	p.fail("the mark is not raised by then")
 }
 
 // toRaise returns what comes next for that.
@@ -236,13 +220,11 @@ func (p *player) toRaise(i int, open bool) (mv move, found bool) {
 	return move{}, false
 }
 
-func (p *player) export(i int) error {
+func (p *player) export(i int) {
 	if a := &p.s.attempts[i]; a.offered == 0 {
-		if err := p.startRound(i, "", 2, 0); err != nil {
-			return err
-		}
-	} else if err := p.raise(i); err != nil {
-		return err
+		p.startRound(i, "", 2, 0)
+	} else {
+		p.raise(i)
 	}
-	return p.do(at(exportLock, i, 0, 0))
+	p.do(at(exportLock, i, 0, 0))
 }

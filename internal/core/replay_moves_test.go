@@ -1,6 +1,7 @@
 package core_test
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/bits"
@@ -24,6 +25,7 @@ type player struct {
 	s         state
 	said      trace
 	violation string
+	err       error // the first: no move comes after it
 
 	attempts map[string]int     // by holder
 	rounds   map[string]int     // by extension of the run
@@ -91,15 +93,17 @@ func (p *player) play() error {
 			return fmt.Errorf("a promise is broken before step %d, %s", i+1, text(step))
 		}
 		for _, mv := range p.of.before[text(step)] {
-			if err := p.do(mv); err != nil {
-				return err
-			}
+			p.do(mv)
 		}
-		if err := p.step(step.Action, step.Args); err != nil {
-			return fmt.Errorf("step %d, %s: %w", i+1, text(step), err)
+		if p.step(step.Action, step.Args); p.err != nil {
+			return fmt.Errorf("step %d, %s: %w", i+1, text(step), p.err)
 		}
 	}
 	return nil
+}
+
+func (p *player) fail(format string, args ...any) {
+	p.err = cmp.Or(p.err, fmt.Errorf(format, args...))
 }
 
 func text(s proved.Step) string { return s.Action.Name + " " + strings.Join(s.Args, " ") }
@@ -120,39 +124,41 @@ func members(set string) (nodes []int) {
 	return nodes
 }
 
-func (p *player) step(action *proved.Action, args []string) error {
+func (p *player) step(action *proved.Action, args []string) {
 	if action.Name == p.of.skips || p.of.past != "" && slices.Contains(args, p.of.past) {
-		return nil
+		return
 	}
 	n := numeral(args[0]) - 1 // where it happens, of a node's actions
 	extension := len(args) > 1 && action.Params[1].Sort.Name == "round"
 	switch name := action.Name; name {
 	case "begin":
-		return p.begin(args[0])
+		p.begin(args[0])
 	case "acquire", "first", "join":
-		return p.acquire(n, args[1], numeral(args[2]))
+		p.acquire(n, args[1], numeral(args[2]))
 	case "give":
-		return p.give(n, args[2], numeral(args[3]))
+		p.give(n, args[2], numeral(args[3]))
 	case "stale":
 		if extension {
-			return p.extend(n, args[1], args[2], "0", "")
+			p.extend(n, args[1], args[2], "0", "")
+		} else {
+			p.acquire(n, args[1], numeral(args[2]))
 		}
-		return p.acquire(n, args[1], numeral(args[2]))
 	case "confirm":
-		return p.confirm(n, p.attempts[args[1]], numeral(args[2]))
+		p.confirm(n, p.attempts[args[1]], numeral(args[2]))
 	case "renew", "create":
-		return p.extend(n, args[1], args[2], args[3], name)
+		p.extend(n, args[1], args[2], args[3], name)
 	case "refuse":
-		return p.raises(n, args[1], core.Lost, "_")
+		p.raises(n, args[1], core.Lost, "_")
 	case "reuse":
 		if p.attempt().extends[numeral(args[2])-1].reply.stage != answered {
-			return fmt.Errorf("no answer is on its way")
+			p.fail("no answer is on its way")
 		}
 	case "stray", "stray-first":
 		if p.of.model.strays {
-			return p.do(at(runStray, p.attempts[args[1]], n, 0))
+			p.do(at(runStray, p.attempts[args[1]], n, 0))
+		} else {
+			p.acquire(n, args[1], 0)
 		}
-		return p.acquire(n, args[1], 0)
 	case "vanish":
 		if len(args) > 1 {
 			p.vanished[n] |= 1 << p.attempts[args[1]]
@@ -163,45 +169,43 @@ func (p *player) step(action *proved.Action, args []string) error {
 	case "move":
 		p.moved[n] = uint8(numeral(args[1])) - p.s.nodes[n].register
 	case "force":
-		return p.force(n, numeral(args[2]))
+		p.force(n, numeral(args[2]))
 	case "lose":
 		p.vanished[n] = 0
-		return p.do(at(loseMemory, 0, n, 0))
+		p.do(at(loseMemory, 0, n, 0))
 	case "wait": // it is over when the first register may be read
 	case "rebuild":
-		return p.do(at(readRegister, 0, numeral(args[1])-1, 0))
+		p.do(at(readRegister, 0, numeral(args[1])-1, 0))
 	case "admit":
-		return p.do(at(admit, 0, n, 0))
+		p.do(at(admit, 0, n, 0))
 	case "finish":
-		return p.finish(args[0], members(args[1]), numeral(args[2]))
+		p.finish(args[0], members(args[1]), numeral(args[2]))
 	case "start":
-		return p.start(args[0])
+		p.start(args[0])
 	case "carry", "adopt":
-		return p.carry(members(args[1]))
+		p.carry(members(args[1]))
 	case "raise":
-		return p.raise(p.attempts[args[0]])
+		p.raise(p.attempts[args[0]])
 	case "export":
-		return p.export(p.attempts[args[0]])
+		p.export(p.attempts[args[0]])
 	default:
-		return fmt.Errorf("the searches have no such move")
+		p.fail("the searches have no such move")
 	}
-	return nil
 }
 
 // do carries out a move.
-func (p *player) do(mv move) error {
-	if p.violation != "" {
-		return nil
+func (p *player) do(mv move) {
+	switch {
+	case p.violation != "" || p.err != nil:
+	case !slices.Contains(p.m.moves(&p.s, nil), mv):
+		p.fail("the searches have no such move then: %+v", mv)
+	default:
+		p.violation = p.m.apply(&p.s, mv, &p.said)
 	}
-	if !slices.Contains(p.m.moves(&p.s, nil), mv) {
-		return fmt.Errorf("the searches have no such move then: %+v", mv)
-	}
-	p.violation = p.m.apply(&p.s, mv, &p.said)
-	return nil
 }
 
 // operate has a node carry out a request, after what has happened there since its last operation.
-func (p *player) operate(kind moveKind, i, n, arg int) error {
+func (p *player) operate(kind moveKind, i, n, arg int) {
 	leased := p.s.nodes[n].leased()
 	mv := at(kind, i, n, arg)
 	if mv.vanish = p.vanished[n] & leased; mv.vanish == leased && leased != 0 {
@@ -212,20 +216,19 @@ func (p *player) operate(kind moveKind, i, n, arg int) error {
 		mv = mv.whileOpen() // one more shares the name
 	}
 	p.vanished[n], p.moved[n] = 0, 0
-	return p.do(mv)
+	p.do(mv)
 }
 
 // answer compares an answer with what the run says.
-func (p *player) answer(m message, want int) error {
+func (p *player) answer(m message, want int) {
 	if p.violation == "" && (m.stage != answered || m.status != core.Granted || want != 0 && int(m.register) != want) {
-		return fmt.Errorf("the answer is %s", words(m.reply()))
+		p.fail("the answer is %s", words(m.reply()))
 	}
-	return nil
 }
 
-func (p *player) begin(holder string) error {
+func (p *player) begin(holder string) {
 	if !p.begins(holder) {
-		return nil
+		return
 	}
 	i := len(p.attempts)
 	p.attempts[holder] = i
@@ -236,11 +239,12 @@ func (p *player) begin(holder string) error {
 	}
 	switch {
 	case is("give"):
-		return p.do(at(begin, i, 2, 0))
+		p.do(at(begin, i, 2, 0))
 	case is("first") || is("join"):
-		return p.do(at(begin, i, 1, p.proposal(holder)))
+		p.do(at(begin, i, 1, p.proposal(holder)))
+	default:
+		p.do(at(begin, i, 0, p.proposal(holder)))
 	}
-	return p.do(at(begin, i, 0, p.proposal(holder)))
 }
 
 // proposal is the number that a holder proposes: the least that the run has it granted, or one that
@@ -265,45 +269,40 @@ func (p *player) proposal(holder string) int {
 	return largest + 1
 }
 
-func (p *player) acquire(n int, holder string, want int) error {
+func (p *player) acquire(n int, holder string, want int) {
 	i := p.attempts[holder]
 	if p.s.attempts[i].waits {
-		return p.give(n, holder, want) // as if a release had freed the name
+		p.give(n, holder, want) // as if a release had freed the name
+		return
 	}
 	a := &p.s.attempts[i]
-	if err := p.operate(runAcquire, i, n, 0); err != nil {
-		return err
-	}
+	p.operate(runAcquire, i, n, 0)
 	p.granted[i] = append(p.granted[i], n)
 	if a.exported { // it hears of nothing any more
-		return p.answer(message{answered, 0, core.Granted, p.s.nodes[n].origins[i]}, want)
+		p.answer(message{answered, 0, core.Granted, p.s.nodes[n].origins[i]}, want)
+	} else {
+		p.answer(a.acquires[n], want)
 	}
-	return p.answer(a.acquires[n], want)
 }
 
-func (p *player) give(n int, to string, want int) error {
+func (p *player) give(n int, to string, want int) {
 	i := p.attempts[to]
 	if p.s.nodes[n].leased() != 0 {
 		p.vanished[n] = everybody // it is what is released
 	}
-	if err := p.operate(give, i, n, want); err != nil {
-		return err
-	}
+	p.operate(give, i, n, want)
 	if p.s.attempts[i].notices[n] != 1<<want {
-		return fmt.Errorf("another number is given: %b", p.s.attempts[i].notices[n])
+		p.fail("another number is given: %b", p.s.attempts[i].notices[n])
 	}
-	return nil
 }
 
 // confirm has a node carry out a confirm. Before that, the attempt hears of grants until it asks
 // for one, and of smaller numbers that are refused.
-func (p *player) confirm(n, i, want int) error {
+func (p *player) confirm(n, i, want int) {
 	a := &p.s.attempts[i]
 	for _, k := range p.granted[i] {
 		if a.core.Phase() == core.Acquiring && int(a.acquires[k].register) <= want {
-			if err := p.do(at(hearAcquire, i, k, 0)); err != nil {
-				return err
-			}
+			p.do(at(hearAcquire, i, k, 0))
 		}
 	}
 	for k := range nNodes {
@@ -312,32 +311,29 @@ func (p *player) confirm(n, i, want int) error {
 			fence.Token(p.s.nodes[k].register) <= a.core.Token() {
 			continue
 		}
-		if err := p.operate(runConfirm, i, k, slot); err != nil {
-			return err
-		}
-		if err := p.hearConfirm(i, k); err != nil {
-			return err
-		}
+		p.operate(runConfirm, i, k, slot)
+		p.hearConfirm(i, k)
 	}
-	return p.confirms(n, i, want)
+	p.confirms(n, i, want)
 }
 
-func (p *player) confirms(n, i, want int) error {
+func (p *player) confirms(n, i, want int) {
 	a := &p.s.attempts[i]
 	if slot := confirmSlot(a, n, orphan); slot >= 0 {
-		return p.operate(runConfirm, i, n, slot) // once more
+		p.operate(runConfirm, i, n, slot) // once more
+		return
 	}
 	slot := confirmSlot(a, n, request)
 	if slot < 0 {
-		return fmt.Errorf("%s does not ask for it", name(i))
+		p.fail("%s does not ask for it", name(i))
+		return
 	}
-	if err := p.operate(runConfirm, i, n, slot); err != nil {
-		return err
-	}
+	p.operate(runConfirm, i, n, slot)
 	if slot = confirmSlot(a, n, answered); slot < 0 {
-		return fmt.Errorf("%s does not ask for this number any more", name(i))
+		p.fail("%s does not ask for this number any more", name(i))
+		return
 	}
-	return p.answer(a.confirms[n][slot], want)
+	p.answer(a.confirms[n][slot], want)
 }
 
 // confirmSlot returns the place of a confirm of the number that the attempt wants by now, -1 if
@@ -347,69 +343,56 @@ func confirmSlot(a *attempt, n int, stage stage) int {
 		func(m message) bool { return m.stage == stage && fence.Token(m.asked) == a.core.Token() })
 }
 
-func (p *player) hearConfirm(i, n int) error {
+func (p *player) hearConfirm(i, n int) {
 	if slot := confirmSlot(&p.s.attempts[i], n, answered); slot >= 0 {
-		return p.do(at(hearConfirm, i, n, slot))
+		p.do(at(hearConfirm, i, n, slot))
 	}
-	return nil
 }
 
 // finish has an attempt hear of the answers of some nodes, until it holds.
-func (p *player) finish(holder string, by []int, want int) error {
+func (p *player) finish(holder string, by []int, want int) {
 	if !p.begins(holder) {
 		if !p.m.released(&p.s) {
-			return fmt.Errorf("the operator has to go on")
+			p.fail("the operator has to go on")
 		}
-		return nil
+		return
 	}
 	i := p.attempts[holder]
 	a := &p.s.attempts[i]
 	for _, n := range by {
-		var err error
 		switch {
 		case a.wasHeld():
 		case a.waits && a.notices[n] != 0:
-			err = p.do(move{kind: hearNotice, who: uint8(i<<4 | n), arg: uint8(bits.TrailingZeros16(a.notices[n]))})
+			p.do(move{kind: hearNotice, who: uint8(i<<4 | n), arg: uint8(bits.TrailingZeros16(a.notices[n]))})
 		case a.waits, a.core.Phase() != core.Acquiring:
 		default:
 			if !slices.Contains(p.granted[i], n) && len(by) == quorum { // its answer is not one of a grant
-				err = p.acquire(n, holder, want)
+				p.acquire(n, holder, want)
 			}
-			if err == nil && a.acquires[n].stage == answered {
-				err = p.do(at(hearAcquire, i, n, 0))
+			if a.acquires[n].stage == answered {
+				p.do(at(hearAcquire, i, n, 0))
 			}
-		}
-		if err != nil {
-			return err
 		}
 	}
 	for _, n := range by {
 		if a.core.Phase() == core.Confirming && confirmSlot(a, n, request) >= 0 && len(by) == quorum {
-			if err := p.confirms(n, i, want); err != nil {
-				return err
-			}
+			p.confirms(n, i, want)
 		}
 		if a.core.Phase() == core.Confirming {
-			if err := p.hearConfirm(i, n); err != nil {
-				return err
-			}
+			p.hearConfirm(i, n)
 		}
 	}
 	if !a.wasHeld() {
-		return fmt.Errorf("%s does not hold", holder)
+		p.fail("%s does not hold", holder)
 	}
 	if p.of.early > 0 && holder == p.owner() {
-		return p.startRound(i, "", 0, int(p.of.early))
+		p.startRound(i, "", 0, int(p.of.early))
 	}
-	return nil
 }
 
-func (p *player) force(n, want int) error {
-	if err := p.operate(forceRelease, 0, n, 0); err != nil {
-		return err
-	}
+func (p *player) force(n, want int) {
+	p.operate(forceRelease, 0, n, 0)
 	if got := int(p.s.nodes[n].forced); got != want {
-		return fmt.Errorf("the answer is %d", got)
+		p.fail("the answer is %d", got)
 	}
-	return nil
 }
