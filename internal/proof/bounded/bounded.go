@@ -5,6 +5,7 @@ package bounded
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/fenlock/fenlock/internal/proof/model"
@@ -141,10 +142,7 @@ func (x *search) envs(vars []model.Var, outer env) []env {
 	}
 	var all []env
 	for _, t := range x.in.Tuples(sorts) {
-		e := env{}
-		for k, v := range outer {
-			e[k] = v
-		}
+		e := maps.Clone(outer)
 		for i, v := range vars {
 			e[v.Name] = t[i]
 		}
@@ -321,11 +319,7 @@ func (x *search) step(s model.Step) (chosen []bit, envs []env) {
 			}
 		}
 	}
-	for key, b := range rels {
-		x.rels[key] = b
-	}
-	for key, t := range funs {
-		x.funs[key] = t
-	}
+	maps.Copy(x.rels, rels)
+	maps.Copy(x.funs, funs)
 	return chosen, envs
 }

@@ -30,7 +30,7 @@ func (p *parser) action(f *Form, args []*Form) {
 			if a.Changes()[u.Symbol.Name] {
 				fail(e.Pos, "%s is changed twice by %s", u.Symbol.Name, a.Name)
 			}
-			if bad := quantified(u.Value); bad != nil {
+			if quantified(u.Value) {
 				fail(e.Pos, "an effect may not have a quantifier: the proof would leave the decidable fragment")
 			}
 			a.Updates = append(a.Updates, u)
@@ -39,16 +39,8 @@ func (p *parser) action(f *Form, args []*Form) {
 	p.m.Actions = append(p.m.Actions, a)
 }
 
-func quantified(e *Expr) *Expr {
-	if len(e.Vars) > 0 {
-		return e
-	}
-	for _, x := range e.Args {
-		if bad := quantified(x); bad != nil {
-			return bad
-		}
-	}
-	return nil
+func quantified(e *Expr) bool {
+	return len(e.Vars) > 0 || slices.ContainsFunc(e.Args, quantified)
 }
 
 // effect reads one effect: the updates of one symbol, or of both relations of a cut.

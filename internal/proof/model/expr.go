@@ -1,6 +1,9 @@
 package model
 
-import "slices"
+import (
+	"maps"
+	"slices"
+)
 
 // scope has the variables that are bound where an expression stands.
 type scope struct {
@@ -177,10 +180,7 @@ func (p *parser) expand(e *Expr, by map[string]*Expr) *Expr {
 	}
 	out := *e
 	if len(e.Vars) > 0 {
-		inner := map[string]*Expr{}
-		for name, x := range by {
-			inner[name] = x
-		}
+		inner := maps.Clone(by)
 		out.Vars = nil
 		for _, v := range e.Vars {
 			p.fresh++

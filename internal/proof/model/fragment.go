@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -62,7 +63,7 @@ func circle(arrows map[arrow]Pos, start string) []arrow {
 				if a.from != at {
 					continue
 				}
-				way := append(append([]arrow{}, ways[at]...), a)
+				way := append(slices.Clone(ways[at]), a)
 				if a.to == start {
 					return way
 				}
@@ -92,7 +93,7 @@ func (e *Expr) arrows(positive bool, over []string, note func(arrow, Pos)) {
 				}
 			}
 		} else {
-			over = append([]string{}, over...)
+			over = slices.Clone(over)
 			for _, v := range e.Vars {
 				over = append(over, v.Sort.Name)
 			}

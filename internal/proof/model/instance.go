@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -99,12 +100,7 @@ func (in *Instance) Fixed(s *Symbol, args []string) (value string, holds, known 
 		case sort.Least:
 			return "0", false, true
 		case sort.Member:
-			for _, x := range in.members[sort.Name][args[1]] {
-				if x == args[0] {
-					return "", true, true
-				}
-			}
-			return "", false, true
+			return "", slices.Contains(in.members[sort.Name][args[1]], args[0]), true
 		}
 	}
 	return "", false, false

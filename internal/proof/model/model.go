@@ -1,5 +1,7 @@
 package model
 
+import "slices"
+
 // Bool is the sort of formulas.
 const Bool = "Bool"
 
@@ -139,10 +141,8 @@ func (m *Model) Invariant(name string) *Named {
 }
 
 func find[T any](all []*T, is func(*T) bool) *T {
-	for _, x := range all {
-		if is(x) {
-			return x
-		}
+	if i := slices.IndexFunc(all, is); i >= 0 {
+		return all[i]
 	}
 	return nil
 }
@@ -158,15 +158,8 @@ func (a *Action) Changes() map[string]bool {
 
 // Uses reports whether one of these symbols occurs in the expression.
 func (e *Expr) Uses(symbols map[string]bool) bool {
-	if e.Op == OpApply && symbols[e.Symbol.Name] {
-		return true
-	}
-	for _, x := range e.Args {
-		if x.Uses(symbols) {
-			return true
-		}
-	}
-	return false
+	return e.Op == OpApply && symbols[e.Symbol.Name] ||
+		slices.ContainsFunc(e.Args, func(x *Expr) bool { return x.Uses(symbols) })
 }
 
 // parser builds a model. It panics with an *Error, which build returns.

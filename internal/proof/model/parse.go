@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -27,12 +28,19 @@ func build(file string, forms []*Form) (m *Model, err error) {
 			m, err = nil, e
 		}
 	}()
-	p := newParser(file)
+	return newModel(file, forms), nil
+}
+
+// newModel builds a model. It panics with an *Error.
+func newModel(file string, forms []*Form) *Model {
+	p := &parser{m: &Model{File: file}, letters: map[string]*Sort{}, cuts: map[string]*Cut{},
+		defs: map[string]*definition{}, names: map[string]Pos{}}
+	p.m.p = p
 	for _, f := range forms {
 		p.form(f)
 	}
 	p.complete()
-	return p.m, nil
+	return p.m
 }
 
 // recovered returns what fail said, and nil if nothing was said.
@@ -44,13 +52,6 @@ func recovered(said any) error {
 		return e
 	}
 	panic(said)
-}
-
-func newParser(file string) *parser {
-	p := &parser{m: &Model{File: file}, letters: map[string]*Sort{}, cuts: map[string]*Cut{},
-		defs: map[string]*definition{}, names: map[string]Pos{}}
-	p.m.p = p
-	return p
 }
 
 // form reads one declaration.
@@ -219,9 +220,7 @@ func (p *parser) changing() map[string]bool {
 func (p *parser) complete() {
 	changed := map[string]bool{}
 	for _, a := range p.m.Actions {
-		for name := range a.Changes() {
-			changed[name] = true
-		}
+		maps.Copy(changed, a.Changes())
 	}
 	if len(p.m.Actions) == 0 || len(p.m.Invariants) == 0 {
 		fail(Pos{p.m.File, 1}, "a model needs an action and an invariant: of this one nothing can be proved")

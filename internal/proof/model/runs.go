@@ -1,6 +1,7 @@
 package model
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 )
@@ -47,7 +48,7 @@ func (m *Model) Runs(file, content string) (runs []*Run, err error) {
 	sizes := map[string]int{}
 	for _, f := range forms {
 		if f.Head() == "sizes" {
-			sizes = m.sizes(f, nil)
+			sizes = m.sizes(f, map[string]int{})
 			continue
 		}
 		runs = append(runs, m.run(f, sizes))
@@ -56,10 +57,7 @@ func (m *Model) Runs(file, content string) (runs []*Run, err error) {
 }
 
 func (m *Model) sizes(f *Form, before map[string]int) map[string]int {
-	out := map[string]int{}
-	for sort, n := range before {
-		out[sort] = n
-	}
+	out := maps.Clone(before)
 	for _, x := range f.List[1:] {
 		if len(x.List) != 2 || m.SortOf(x.Head()) == nil {
 			fail(x.Pos, "(sort number) is expected, not %s", x)
@@ -124,11 +122,7 @@ func (m *Model) run(f *Form, sizes map[string]int) *Run {
 	if len(parts["reach"].List) != 2 {
 		fail(parts["reach"].Pos, "(reach formula)")
 	}
-	sc := &scope{bound: map[string]*Sort{}}
-	for name, s := range in.sortOf {
-		sc.bound[name] = s
-	}
-	r.Reach = r.Model.p.expr(parts["reach"].List[1], sc, Bool)
+	r.Reach = r.Model.p.expr(parts["reach"].List[1], &scope{bound: in.sortOf}, Bool)
 	return r
 }
 
@@ -180,10 +174,5 @@ func (m *Model) change(changes []*Form) (*Model, []string) {
 			fail(c.Pos, "%s has no part %s", name, c.List[2])
 		}
 	}
-	p := newParser(m.File)
-	for _, f := range forms {
-		p.form(f)
-	}
-	p.complete()
-	return p.m, names
+	return newModel(m.File, forms), names
 }

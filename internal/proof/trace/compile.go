@@ -2,6 +2,7 @@ package trace
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/fenlock/fenlock/internal/proof/model"
 )
@@ -54,15 +55,8 @@ func (c *compiler) action(a *model.Action) (act *Action, err error) {
 }
 
 func mentions(e *model.Expr, name string) bool {
-	if e.Op == model.OpVar {
-		return e.Name == name
-	}
-	for _, x := range e.Args {
-		if mentions(x, name) {
-			return true
-		}
-	}
-	return false
+	return e.Op == model.OpVar && e.Name == name ||
+		slices.ContainsFunc(e.Args, func(x *model.Expr) bool { return mentions(x, name) })
 }
 
 // update takes an effect apart, as package model has put it together.
@@ -210,12 +204,7 @@ func (c *compiler) sources(e *model.Expr, vars []model.Var, out *update) bool {
 }
 
 func isVar(vars []model.Var, name string) bool {
-	for _, v := range vars {
-		if v.Name == name {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(vars, func(v model.Var) bool { return v.Name == name })
 }
 
 // number is the largest x for which a formula of a cut holds.

@@ -2,6 +2,7 @@ package trace
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -148,12 +149,8 @@ func (mc *Machine) Action(name string) *Action { return mc.actions[name] }
 func (mc *Machine) symbol(name string) *symbol { return mc.bySym[mc.Model.Symbol(name)] }
 
 func builtIn(m *model.Model, s *model.Symbol) bool {
-	for _, sort := range m.Sorts {
-		if s == sort.Order || s == sort.Least || s == sort.Member {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(m.Sorts,
+		func(of *model.Sort) bool { return s == of.Order || s == of.Least || s == of.Member })
 }
 
 // choose finds the symbols that are kept, and how.
