@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -195,6 +196,41 @@ func (t *try) goOn() {
 		w.note("client %[1]d has tried to have node %[2]d admitted: %[3]d", c.id, t.node, uint64(t.Absence.Cause), 0)
 		t.end(t)
 	}
+}
+
+// foreignTerms are those of a process of another group that tries to use the same stores. It has
+// another MaxTTL, or other members, of which each store but one is a node. It is refused each time,
+// and writes nothing to a store that has terms recorded.
+func (w *run) foreignTerms() admit.Terms {
+	other := w.terms
+	members := strings.Fields(other.Members)
+	kind := w.rng.IntN(4)
+	if len(members) < 3 {
+		kind = w.rng.IntN(3) // a group of one is known by any name
+	}
+	switch kind {
+	case 0:
+		other.MaxTTL *= 2
+	case 1:
+		other.MaxTTL /= 4
+	case 2:
+		members = append(members, "elsewhere")
+	case 3:
+		members = slices.Delete(members, len(members)-1, len(members))
+	}
+	other.Members = strings.Join(members, " ")
+	return other
+}
+
+// tries has such a process try, again and again until the quiet begins.
+func (c *process) tries() {
+	w := c.w
+	w.after(w.wide(2*time.Second), func() {
+		if !w.quiet {
+			nodes := min(len(strings.Fields(c.terms.Members)), len(c.nodes))
+			c.try(w.rng.IntN(nodes), func(*try) { c.tries() })
+		}
+	})
 }
 
 // strange looks for a try of a process of another group that goes on with a store that it must not

@@ -10,11 +10,11 @@
 // The files use each other one way, from the world down to time and chance:
 //
 //	sim.go script.go               a run by a seed, or by a file of testdata, without chance
-//	faults.go strikes.go           what is done to the world (world.go); foreign.go: another group
+//	faults.go strikes.go           what is done to the world (world.go)
 //	user.go handover.go            programs that lock
 //	client.go lock.go watch.go     a shell.Client; what the checkers see of its locks
 //	env.go                         the environment of a shell
-//	admission.go                   a process has a store admitted, step by step
+//	admission.go                   a process has a store admitted, step by step; another group's
 //	network.go node.go             messages; what an engine does around the rules and a store
 //	run.go profile.go kinds.go     what all of these know of their run
 //	engine.go                      events, clocks and chance

@@ -6,10 +6,8 @@ import (
 	"time"
 )
 
-// Result is what came of a run.
-type Result struct {
-	Seed      uint64
-	Hash      uint64 // of all events: equal for equal runs
+// Sums count what happened in a run, or in many.
+type Sums struct {
 	Events    int
 	Simulated time.Duration
 	Acquired  int // locks
@@ -17,15 +15,22 @@ type Result struct {
 	Late      int // of them by answers that came when the next one had begun
 	Given     int // locks that nodes gave to waiters
 	Steps     int // of the models
-	Untied    int // 1: from some moment on the steps were not looked at
-	// Of stores, by the action of admission.model that each is; "over" if from some moment on they
-	// were not looked at.
+	Untied    int // runs in which from some moment on the steps were not looked at
+	// Of stores, by the action of admission.model that each is; "over" counts runs in which from some
+	// moment on they were not looked at.
 	Admissions map[string]int
 	// Shared are the locks of those who shared a name, and Downgraded those whose holders let
 	// others do so.
 	Shared, Downgraded int
 	Exported, Adopted  int // locks that went from one process to another
 	Faults             [faults]Counts
+}
+
+// Result is what came of a run.
+type Result struct {
+	Seed uint64
+	Hash uint64 // of all events: equal for equal runs
+	Sums
 	// Longest is how long a client waited once nothing failed any more, and Bound what is allowed.
 	Longest, Bound time.Duration
 	Violations     []Violation
@@ -47,19 +52,11 @@ func (v Violation) String() string {
 
 // Total sums up many runs.
 type Total struct {
-	Runs, Failed       int
-	Events             int
-	Acquired, Extended int
-	Late               int
-	Shared, Downgraded int
-	Exported, Adopted  int
-	Given              int
-	Steps, Untied      int
-	Simulated, Longest time.Duration
-	Slowest            uint64  // the seed of Longest
-	Tightest           float64 // the largest share of its bound that a client waited
-	Faults             [faults]Counts
-	Admissions         map[string]int
+	Runs, Failed int
+	Sums
+	Longest  time.Duration
+	Slowest  uint64  // the seed of Longest
+	Tightest float64 // the largest share of its bound that a client waited
 }
 
 // Add adds a run.

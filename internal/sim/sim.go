@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/fenlock/fenlock/internal/check"
@@ -61,6 +62,36 @@ func Run(seed uint64, opt Options) Result {
 	return r
 }
 
+// Runs makes n runs from a first seed on, several at a time, and tells each of
+// their results in the order of the seeds. It stops early if each returns false.
+func Runs(first uint64, n, workers int, opt Options, each func(Result) bool) {
+	// The queue bounds how far the fastest may be ahead of the slowest.
+	queue, slots, stop := make(chan chan Result, 4*workers), make(chan struct{}, workers), make(chan struct{})
+	var wait sync.WaitGroup
+	wait.Go(func() {
+		for i := range n {
+			result := make(chan Result, 1)
+			select {
+			case queue <- result:
+			case <-stop:
+				return
+			}
+			slots <- struct{}{}
+			wait.Go(func() {
+				result <- Run(first+uint64(i), opt)
+				<-slots
+			})
+		}
+	})
+	for range n {
+		if !each(<-<-queue) {
+			break
+		}
+	}
+	close(stop)
+	wait.Wait()
+}
+
 func newWorld(seed uint64, opt Options) *world {
 	w := &world{run: run{engine: newEngine(seed), enough: opt.enough}, rules: shipped()}
 	w.trace = opt.Trace
@@ -99,7 +130,9 @@ func newWorld(seed uint64, opt Options) *world {
 	}
 	w.faultsBegin()
 	if w.profile.foreign {
-		w.foreignBegins()
+		c := newProcess(&w.run, &w.rules.processRules, w.nodes, len(w.clients), w.newClock())
+		c.terms, c.says = w.foreignTerms(), w.chance(500_000)
+		c.tries()
 	}
 	w.at(w.quietAt, w.beQuiet)
 	return w

@@ -15,7 +15,6 @@ type lockRules struct {
 	params   func(p *core.Params)
 	attempt  func(l *lock, honest shell.Attempt, p core.Params) shell.Attempt
 	adoption func(l *lock, honest shell.Attempt, p core.Params) shell.Attempt
-	given    func(l *lock, honest shell.Attempt, until time.Duration) shell.Attempt
 	retry    func(honest shell.Retry) shell.Retry
 	nodeTime func(honest shell.NodeTime) shell.NodeTime
 	timeout  func(c *process, op core.Op, shipped time.Duration) time.Duration
@@ -27,7 +26,6 @@ func shippedLocks() lockRules {
 		params:   func(*core.Params) {},
 		attempt:  func(_ *lock, honest shell.Attempt, _ core.Params) shell.Attempt { return honest },
 		adoption: func(_ *lock, honest shell.Attempt, _ core.Params) shell.Attempt { return honest },
-		given:    func(_ *lock, honest shell.Attempt, _ time.Duration) shell.Attempt { return honest },
 		retry:    func(honest shell.Retry) shell.Retry { return honest },
 		nodeTime: func(honest shell.NodeTime) shell.NodeTime { return honest },
 		timeout:  func(_ *process, _ core.Op, d time.Duration) time.Duration { return d },
@@ -101,7 +99,7 @@ func (r clientRules) Given(own *core.Attempt, values context.Context, holder nod
 	w.result.Given++
 	w.note("client %[1]d takes name %[3]d as attempt %[2]d, with token %[4]d", r.c.id, l.id, uint64(l.name),
 		uint64(number))
-	l.attempt = r.rules.given(l, r.Shipped.Given(own, values, holder, p, number, until), until)
+	l.attempt = r.Shipped.Given(own, values, holder, p, number, until)
 	l.steps = w.steps.Given(l.name, holder)
 	l.look()
 	return watched{l.attempt, l}
