@@ -40,15 +40,6 @@ func TestExtend(t *testing.T) {
 		a.OnExtend(2, round, 0, lost, later)
 		wantOver(t, &a, core.Taken)
 	})
-	t.Run("answers to an earlier round do not count for the latest", func(t *testing.T) {
-		a, first := begin(t)
-		second := a.StartExtend(later + 1).Round
-		a.OnExtend(0, first, 0, granted(7), later+1)
-		a.OnExtend(1, first, 0, granted(7), later+1)
-		if first == second || state(&a) != core.Pending {
-			t.Errorf("rounds %d and %d, state %d", first, second, state(&a))
-		}
-	})
 	t.Run("never shortens the validity", func(t *testing.T) {
 		a := holding(t, 3)
 		a.StartExtend(start - time.Second) // a caller's clock that went wrong

@@ -44,11 +44,7 @@ func (r result) String() string {
 // counterexample in every run; several are faster.
 func search(m *model, workers int, deadline time.Time) result {
 	started := time.Now()
-	m.attempts = cmp.Or(m.attempts, 2)
-	e := &explorer{m: m, deadline: deadline}
-	for i := range e.shards {
-		e.shards[i].seen = make(map[hash128]step)
-	}
+	e := newExplorer(m, deadline)
 	r := result{Complete: true}
 	level := e.initial()
 	for len(level) > 0 {
@@ -86,13 +82,22 @@ type explorer struct {
 	late        atomic.Bool
 	transitions atomic.Int64
 	shards      [64]shard
-	pool        sync.Pool
+	pool        chunks
 
 	mu    sync.Mutex
 	found struct {
 		text string
 		step step
 	}
+}
+
+func newExplorer(m *model, deadline time.Time) *explorer {
+	m.attempts = cmp.Or(m.attempts, 2)
+	e := &explorer{m: m, deadline: deadline}
+	for i := range e.shards {
+		e.shards[i].seen = make(map[hash128]step)
+	}
+	return e
 }
 
 // chunk is a piece of a level, so that levels grow without being copied.
@@ -111,16 +116,21 @@ func (c *chunk) tiedTo(t *tie, i int) []byte {
 	return c.tied[i*t.frame.Bytes:][:t.frame.Bytes]
 }
 
-func (e *explorer) chunk() *chunk {
-	if c, ok := e.pool.Get().(*chunk); ok {
+// chunks are pieces to be used again.
+type chunks struct{ pool sync.Pool }
+
+func (p *chunks) get() *chunk {
+	if c, ok := p.pool.Get().(*chunk); ok {
 		c.n = 0
 		return c
 	}
 	return new(chunk)
 }
 
+func (p *chunks) put(c *chunk) { p.pool.Put(c) }
+
 func (e *explorer) initial() []*chunk {
-	c := e.chunk()
+	c := e.pool.get()
 	clear(c.tied)
 	enc := newEncoder(e.m)
 	for i, s := range e.m.initialStates() {
@@ -139,7 +149,7 @@ func (e *explorer) expand(level []*chunk, taken *atomic.Int64) (next []*chunk) {
 		m.tie = newTie(&m)
 	}
 	enc := newEncoder(e.m)
-	out := e.chunk()
+	out := e.pool.get()
 	for {
 		at := int(taken.Add(1)) - 1
 		if at >= len(level) {
@@ -173,11 +183,11 @@ func (e *explorer) expand(level []*chunk, taken *atomic.Int64) (next []*chunk) {
 				}
 				if out.n++; out.n == len(out.states) {
 					next = append(next, out)
-					out = e.chunk()
+					out = e.pool.get()
 				}
 			}
 		}
-		e.pool.Put(level[at])
+		e.pool.put(level[at])
 	}
 	if out.n > 0 {
 		next = append(next, out)

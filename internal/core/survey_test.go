@@ -15,17 +15,13 @@ import (
 // for one that it has seen. Among n states, by chance, that is about n²/2⁶⁵ times.
 func survey(m *model, workers int, deadline time.Time) result {
 	started := time.Now()
-	m.attempts = cmp.Or(m.attempts, 2)
+	first := newExplorer(m, deadline).initial()
 	if m.grouped && !m.mayGroup() {
 		panic("a search of this model cannot be grouped")
 	}
 	s := &surveyor{m: m, deadline: deadline}
 	s.more.L = &s.mu
-	e := explorer{m: m}
-	for i := range e.shards {
-		e.shards[i].seen = make(map[hash128]step)
-	}
-	for _, c := range e.initial() {
+	for _, c := range first {
 		if m.sees != nil {
 			for i := range c.n {
 				m.sees(&c.states[i])
@@ -52,7 +48,7 @@ type surveyor struct {
 	deadline    time.Time
 	seen        compactSet
 	transitions atomic.Int64
-	pool        sync.Pool
+	pool        chunks
 
 	mu        sync.Mutex // guards what follows
 	more      sync.Cond  // the stack has grown, or it is over
@@ -94,14 +90,6 @@ func (s *surveyor) put(c *chunk, done bool, violation string) {
 	s.more.Broadcast()
 }
 
-func (s *surveyor) chunk() *chunk {
-	if c, ok := s.pool.Get().(*chunk); ok {
-		c.n = 0
-		return c
-	}
-	return new(chunk)
-}
-
 func (s *surveyor) work() {
 	enc, out := newEncoder(s.m), (*chunk)(nil)
 	visit := func(next *state) {
@@ -115,7 +103,7 @@ func (s *surveyor) work() {
 		out.states[out.n] = *next
 		if out.n++; out.n == len(out.states) {
 			s.put(out, false, "")
-			out = s.chunk()
+			out = s.pool.get()
 		}
 	}
 	expand := (&grouped{m: s.m, visit: visit}).expand
@@ -124,11 +112,11 @@ func (s *surveyor) work() {
 	}
 	for c := s.take(); c != nil; c = s.take() {
 		violation := ""
-		out = s.chunk()
+		out = s.pool.get()
 		for i := 0; i < c.n && violation == ""; i++ {
 			violation = expand(&c.states[i])
 		}
-		s.pool.Put(c)
+		s.pool.put(c)
 		s.put(out, true, violation)
 	}
 }
