@@ -35,18 +35,6 @@ type processRules struct {
 	raise    func(t *try, done func(error))
 }
 
-// shippedProcesses are the rules as they are.
-func shippedProcesses() processRules {
-	return processRules{
-		identity: func(_ *process, n int) int { return n },
-		timers:   func(*process, time.Duration) bool { return true },
-		request:  (*process).request,
-		facts:    func(_ *try, f admit.Facts) admit.Facts { return f },
-		others:   func(_ *try, answers []*node.Registers) []*node.Registers { return answers },
-		raise:    (*try).raise,
-	}
-}
-
 // newProcess returns one whose links to the nodes pass everything.
 func newProcess(w *run, rules *processRules, nodes []*server, id int, clock clock) process {
 	c := process{endpoint: endpoint{w: w, nodes: nodes, id: id, clock: clock, links: make([]link, len(nodes))},

@@ -50,19 +50,6 @@ type nodeRules struct {
 	counts     func(n *server, identity int) bool // whether an answer does, of a request for that
 }
 
-// shippedNodes are the rules as they are.
-func shippedNodes() nodeRules {
-	return nodeRules{
-		serve:      rule.ServeShared,
-		notifyLost: func() bool { return false },
-		note:       (*server).note,
-		mark:       (*server).setMark,
-		believes:   believes,
-		complete:   complete,
-		counts:     func(n *server, identity int) bool { return n.identity == identity },
-	}
-}
-
 // storeKind is in what stores differ.
 type storeKind struct {
 	noQueues bool // it is not a Queuer

@@ -20,18 +20,6 @@ type lockRules struct {
 	timeout  func(c *process, op core.Op, shipped time.Duration) time.Duration
 }
 
-// shippedLocks are the rules as they are.
-func shippedLocks() lockRules {
-	return lockRules{
-		params:   func(*core.Params) {},
-		attempt:  func(_ *lock, honest shell.Attempt, _ core.Params) shell.Attempt { return honest },
-		adoption: func(_ *lock, honest shell.Attempt, _ core.Params) shell.Attempt { return honest },
-		retry:    func(honest shell.Retry) shell.Retry { return honest },
-		nodeTime: func(honest shell.NodeTime) shell.NodeTime { return honest },
-		timeout:  func(_ *process, _ core.Op, d time.Duration) time.Duration { return d },
-	}
-}
-
 // clientRules are what a client's shell asks: what ships, with what a test broke, and
 // a look at each step for the checkers. It implements shell.Rules.
 type clientRules struct {
