@@ -16,8 +16,8 @@ type variant struct {
 	byStep    bool  // only a step does: for a promise see TestRefutedRaises
 }
 
-// variants are what the searches must refute. The last three of a mark and of a force release were
-// found by this search in earlier versions of the shipped code or of its design.
+// variants are what the searches must refute. The last three of the first group were found by this
+// search in earlier versions of the shipped code or of its design.
 //
 // Where the attempts begin in turn, it is only to get there sooner: a counterexample among fewer
 // interleavings is still one.

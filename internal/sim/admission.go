@@ -24,8 +24,8 @@ type process struct {
 	admissions []admission
 }
 
-// processRules are what a test can break of a process: what its shell is given, its requests, what a
-// try is told, and how the try raises registers.
+// processRules are what a test can break of a process. That is what its shell is given, its
+// requests, what a try is told, and how the try raises registers.
 type processRules struct {
 	identity func(c *process, n int) int
 	timers   func(c *process, d time.Duration) bool // whether one goes off

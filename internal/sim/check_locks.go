@@ -9,9 +9,9 @@ import (
 	"github.com/fenlock/fenlock/internal/core"
 )
 
-// What the checkers are told of a lock, and what is checked of it here: that it is held no longer
-// than its validity and its maximum hold, no shorter without need, and that waiting for it is in
-// order and costs little.
+// What the checkers are told of a lock, and what is checked of it here. A lock is held no longer
+// than its validity and its maximum hold, and no shorter without need. Waiting is in order, and
+// costs little.
 
 // acquired tells the checkers that the lock is held.
 func (l *lock) acquired() {

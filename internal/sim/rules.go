@@ -12,9 +12,8 @@ import (
 )
 
 // rules are where a test puts something broken in the place of the code that ships, to see that a
-// checker notices. That is the answers of internal/core to the shell (lockRules in watch.go), what a
-// client's environment, network and admissions do (processRules in admission.go), and what a node
-// does (nodeRules in node.go).
+// checker notices. The answers of internal/core to the shell are in watch.go. What a client's
+// environment, network and admissions do is in admission.go, and what a node does in node.go.
 type rules struct {
 	lockRules
 	processRules

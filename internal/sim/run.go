@@ -12,8 +12,8 @@ import (
 	"github.com/fenlock/fenlock/node/admit"
 )
 
-// run is what nodes, processes and locks know of the run that they are in: time and chance, what it
-// is like, and the checkers that they tell what happens.
+// run is what nodes, processes and locks know of the run that they are in. It has time and chance,
+// what the run is like, and the checkers that are told what happens.
 type run struct {
 	engine
 	profile profile
