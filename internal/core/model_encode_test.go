@@ -3,7 +3,10 @@ package core_test
 import (
 	"bytes"
 	"hash/maphash"
+	"reflect"
 	"slices"
+	"strings"
+	"testing"
 
 	"github.com/fenlock/fenlock/internal/core"
 )
@@ -200,4 +203,36 @@ func (e *encoder) inOrder(s *state, order []int) hash128 {
 	}
 	e.buf = b
 	return hash128{hi: maphash.Bytes(e.hi, b), lo: maphash.Bytes(e.lo, b)}
+}
+
+// A field that the canonical form of a state does not know would merge states
+// that differ.
+func TestStatesKnowEveryField(t *testing.T) {
+	rounds, _ := reflect.TypeFor[core.Attempt]().FieldByName("rounds")
+	given := reflect.TypeFor[core.Given]()
+	for _, c := range []struct {
+		of    reflect.Type
+		known string
+		teach string
+	}{
+		// No attempt keeps its leases here. To a node, and so to all others, that is an extension that
+		// comes late. Then it is a lease that vanishes where it is released again. The answers decide
+		// only what the caller is told. So does spentAt, for which TestAdoptedOnce is. Spent is the
+		// same for all who adopt a lock by one text.
+		{reflect.TypeFor[core.Attempt](), "params phase reason token until due pace granted acquire leaseless unsent mark " +
+			"wanted round roundStart votes highest extended floor raiseFrom raiseEnd raised unagreed waiting abandoned " +
+			"releasing keeping spent spentAt rounds silent late freeing",
+			"AppendState or AppendNode about it if the future depends on it"},
+		{rounds.Type, "begun last first asked open patience unheard misses shares willShare", "AppendRounds about it"},
+		// Given is made again for each notice, of the numbers that were heard and given back. With a
+		// clock that stands still there is nothing else to it.
+		{given, "nodes taken", "hearNotice and givenModel about it"},
+		{given.Field(0).Type.Elem(), "number until back asked clock known told then at", "hearNotice and givenModel about it"},
+	} {
+		for i := range c.of.NumField() {
+			if field := c.of.Field(i).Name; !slices.Contains(strings.Fields(c.known), field) {
+				t.Errorf("%v has a new field %s: teach %s, and add it here", c.of, field, c.teach)
+			}
+		}
+	}
 }
