@@ -1,9 +1,10 @@
 package core_test
 
 import (
-	"container/heap"
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"sort"
 	"testing"
 	"time"
 
@@ -59,23 +60,8 @@ const (
 )
 
 type oracleEvent struct {
-	at  time.Duration
-	seq int
-	do  func()
-}
-
-type oracleEvents []oracleEvent
-
-func (h oracleEvents) Len() int { return len(h) }
-func (h oracleEvents) Less(i, j int) bool {
-	return h[i].at < h[j].at || h[i].at == h[j].at && h[i].seq < h[j].seq
-}
-func (h oracleEvents) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-func (h *oracleEvents) Push(x any)   { *h = append(*h, x.(oracleEvent)) }
-func (h *oracleEvents) Pop() any {
-	last := (*h)[len(*h)-1]
-	*h = (*h)[:len(*h)-1]
-	return last
+	at time.Duration
+	do func()
 }
 
 type oracle struct {
@@ -83,8 +69,7 @@ type oracle struct {
 	broken oracleBroken
 	sum    *oracleSum
 	now    time.Duration
-	events oracleEvents
-	seq    int
+	events []oracleEvent // in order
 	nodes  []rule.Entry
 	dark   [2]time.Duration // between these, no message comes through
 	all    []*oracleHolder
@@ -111,7 +96,8 @@ func runOracle(seed uint64, broken oracleBroken, sum *oracleSum) (why string) {
 	o.dark[1] = o.dark[0] + o.upTo(3*oracleTTL)
 	end := o.now + 12*oracleTTL
 	for len(o.events) > 0 && o.why == "" {
-		e := heap.Pop(&o.events).(oracleEvent)
+		e := o.events[0]
+		o.events = o.events[1:]
 		if o.now = e.at; o.now > end {
 			break
 		}
@@ -126,8 +112,8 @@ func (o *oracle) upTo(d time.Duration) time.Duration {
 }
 
 func (o *oracle) after(d time.Duration, do func()) {
-	o.seq++
-	heap.Push(&o.events, oracleEvent{o.now + d, o.seq, do})
+	at := sort.Search(len(o.events), func(i int) bool { return o.events[i].at > o.now+d })
+	o.events = slices.Insert(o.events, at, oracleEvent{o.now + d, do})
 }
 
 // delay is how long a message takes: mostly little, sometimes about the node timeout or longer than
