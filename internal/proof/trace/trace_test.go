@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"maps"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -74,10 +75,7 @@ func (v *naive) eval(e *model.Expr, env map[string]uint64) uint64 {
 	case model.OpIte:
 		return v.eval(e.Args[2-v.eval(e.Args[0], env)], env)
 	case model.OpForall, model.OpExists:
-		inner := map[string]uint64{}
-		for k, x := range env {
-			inner[k] = x
-		}
+		inner := maps.Clone(env)
 		var sorts []*model.Sort
 		for _, x := range e.Vars {
 			sorts = append(sorts, x.Sort)
