@@ -15,9 +15,7 @@ import (
 func compose(t *testing.T, text string) (*types.Project, error) {
 	t.Helper()
 	folder, err := filepath.Abs(filepath.Join(deploy, "compose"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return loader.LoadWithContext(t.Context(), types.ConfigDetails{
 		WorkingDir:  folder,
 		ConfigFiles: []types.ConfigFile{{Filename: filepath.Join(folder, "compose.yaml"), Content: []byte(text)}},
@@ -28,9 +26,7 @@ func compose(t *testing.T, text string) (*types.Project, error) {
 func TestCompose(t *testing.T) {
 	text := read(t, "compose/compose.yaml")
 	project, err := compose(t, text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if len(project.Services) != 5 {
 		t.Errorf("%d servers", len(project.Services))
 	}

@@ -83,16 +83,12 @@ func newSite(t *testing.T) *site {
 	s := &site{cluster: newCluster(t, testserver.Kinds(t)[0], 3), folder: t.TempDir()}
 	takes(t, s.client(t, newServers), "another")
 	program, err := filepath.Abs(testserver.Fenlock(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	write(t, s.path("etc/nodes.env"), "FENLOCK_NODES="+s.nodes+"\n", 0o600)
 	write(t, s.path("etc/nodes"), strings.ReplaceAll(s.nodes, ",", "\n"), 0o600)
 	// The minute is the same for all, as far as they ask for it in the same time zone.
 	write(t, s.path("bin/date"), "#!/bin/sh\nexec /bin/date -d @1700000000 \"$@\"\n", 0o755)
-	if err := os.Symlink(program, s.path("bin/fenlock")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink(program, s.path("bin/fenlock")))
 	return s
 }
 
@@ -132,9 +128,7 @@ func (s *site) boot(t *testing.T, what scheduled, zone, job string) *host {
 		command = strings.ReplaceAll(command, s.here(job), own)
 	}
 	output, err := os.Create(h.output())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer output.Close()
 	set := ""
 	for _, variable := range what.environment {
@@ -146,9 +140,7 @@ func (s *site) boot(t *testing.T, what scheduled, zone, job string) *host {
 		` sh -c 'PATH="$2:$PATH"; export PATH; cd "$HOME"; exec /bin/sh -c "$1"' sh "$3" "$4"`
 	h.cmd = exec.CommandContext(t.Context(), "sh", "-c", script, "sh", h.home, zone, command, s.path("bin"))
 	h.cmd.Stdout, h.cmd.Stderr = output, output
-	if err := h.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, h.cmd.Start())
 	go func() {
 		h.cmd.Wait()
 		close(h.ended)
@@ -296,9 +288,7 @@ func (s *site) free(t *testing.T) {
 	t.Helper()
 	a := admin.Of(s.client(t, nil))
 	page, err := a.List(t.Context(), "", "", 100)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, l := range page.Locks {
 		if _, err := a.ForceRelease(t.Context(), l.Name); err != nil {
 			t.Fatal(err)
@@ -311,14 +301,10 @@ func allScheduled(t *testing.T) (all []scheduled) {
 	t.Helper()
 	for _, pattern := range []string{"../*.md", "../docs/*.md", "../examples/*.md", "../examples/*/*.go", "*/*", "*/*/*"} {
 		files, err := filepath.Glob(filepath.Join(deploy, pattern))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, file := range files {
 			name, err := filepath.Rel(deploy, file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			info, err := os.Stat(file)
 			switch {
 			case err != nil:

@@ -42,12 +42,8 @@ func TestFileThatEndsInTheMiddle(t *testing.T) {
 			t.Fatalf("%v, %v; want one file", files, err)
 		}
 		info, err := os.Stat(files[0])
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Truncate(files[0], info.Size()-5); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, os.Truncate(files[0], info.Size()-5))
 		if err := s.try(s.arguments()...); err == nil || !strings.Contains(s.Log(), "Unexpected end of file") {
 			t.Fatalf("on half a transaction: %v: want it to end and to say why; its log:\n%s", err, s.Log())
 		}
@@ -92,9 +88,7 @@ func TestRestoredBackups(t *testing.T) {
 			t.Parallel()
 			c := newCluster(t, testserver.Kinds(t)[0], 3)
 			l, other := c.client(t, short), c.client(t, short)
-			if err := takes(t, l, "orders/42").Release(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, takes(t, l, "orders/42").Release(t.Context()))
 			eventually(t, func() error {
 				for _, s := range c.servers {
 					if !s.votes() {
@@ -106,20 +100,14 @@ func TestRestoredBackups(t *testing.T) {
 			backups := map[*server]string{}
 			for _, s := range c.servers[:n] {
 				backups[s] = t.TempDir()
-				if err := os.CopyFS(backups[s], os.DirFS(s.folder)); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.CopyFS(backups[s], os.DirFS(s.folder)))
 			}
 			held := takes(t, l, "orders/42") // the backups know nothing of it
 			for s, backup := range backups {
 				s.Kill()
-				if err := os.RemoveAll(filepath.Join(s.folder, "appendonlydir")); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.CopyFS(filepath.Join(s.folder, "appendonlydir"),
-					os.DirFS(filepath.Join(backup, "appendonlydir"))); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.RemoveAll(filepath.Join(s.folder, "appendonlydir")))
+				must(t, os.CopyFS(filepath.Join(s.folder, "appendonlydir"),
+					os.DirFS(filepath.Join(backup, "appendonlydir"))))
 				s.unmark()
 			}
 			before := time.Now()

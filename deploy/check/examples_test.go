@@ -31,9 +31,7 @@ func examples(t *testing.T) map[string][]string {
 	}
 	if m := regexp.MustCompile(`(?m)^ENTRYPOINT (.*)$`).FindStringSubmatch(read(t, "image/app.Containerfile")); m != nil {
 		var words []string
-		if err := json.Unmarshal([]byte(m[1]), &words); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal([]byte(m[1]), &words))
 		all["app.Containerfile"] = words[1:]
 	}
 	if len(all) != 5 {

@@ -10,13 +10,18 @@ import (
 // deploy is the folder with the files.
 const deploy = ".."
 
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // read returns a file of the folder.
 func read(t testing.TB, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(deploy, name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(text)
 }
 
@@ -24,9 +29,7 @@ func read(t testing.TB, name string) string {
 func absolute(t testing.TB, name string) string {
 	t.Helper()
 	path, err := filepath.Abs(filepath.Join(deploy, name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return path
 }
 

@@ -14,9 +14,7 @@ func TestFilesThatAreNamed(t *testing.T) {
 	texts := []string{"../docs/deploy.md", "../docs/operations.md", "../docs/valkey.md"}
 	for _, pattern := range []string{"*/*", "*/*/*"} {
 		files, err := filepath.Glob(filepath.Join(deploy, pattern))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, file := range files {
 			if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() && filepath.Ext(file) != ".json" {
 				texts = append(texts, file[len(deploy):])

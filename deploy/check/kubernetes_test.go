@@ -89,13 +89,9 @@ func manifests(t *testing.T, pattern string) []manifest {
 func conforms(t *testing.T, text string) (problems []string) {
 	t.Helper()
 	folder, err := filepath.Abs("testdata/schemas")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	v, err := validator.New([]string{folder + "/{{.ResourceKind}}{{.KindSuffix}}.json"}, validator.Opts{Strict: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, r := range v.Validate("manifest", io.NopCloser(strings.NewReader(text))) {
 		if r.Status != validator.Valid {
 			problems = append(problems, r.Err.Error())

@@ -42,9 +42,7 @@ func monitored(t *testing.T, change func(file, text string) string) (folder stri
 		write(t, filepath.Join(folder, token), "0123456789abcdef", 0o600)
 	}
 	tests, err := os.ReadFile("testdata/alerts.yml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	write(t, filepath.Join(folder, "alerts.yml"), string(tests), 0o600)
 	return folder
 }
@@ -90,9 +88,7 @@ type ruleTests struct {
 
 func parse(t *testing.T, text string, into any) {
 	t.Helper()
-	if err := yaml.Unmarshal([]byte(text), into); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.Unmarshal([]byte(text), into))
 }
 
 // Each alert fires when it should, and not when it should not.
@@ -108,9 +104,7 @@ func TestAlerts(t *testing.T) {
 	parse(t, read(t, "prometheus/fenlock.rules.yml"), &all)
 	var tests ruleTests
 	text, err := os.ReadFile("testdata/alerts.yml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	parse(t, string(text), &tests)
 	fires, silent := map[string]bool{}, map[string]bool{}
 	for _, group := range tests.Tests {

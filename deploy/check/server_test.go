@@ -53,14 +53,10 @@ func newCluster(t testing.TB, kind testserver.Kind, n int) cluster {
 		t.Fatalf("credentials.sh: %v: %s", err, said)
 	}
 	text, err := os.ReadFile(filepath.Join(folder, "nodes.env"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c.nodes = strings.TrimPrefix(strings.TrimSpace(string(text)), "FENLOCK_NODES=")
 	password, err := os.ReadFile(filepath.Join(folder, "operator.password"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, s := range c.servers {
 		s.users, s.operator = filepath.Join(folder, "users.acl"), strings.TrimSpace(string(password))
 		s.start()
@@ -112,9 +108,7 @@ func (s *server) start(more ...string) {
 func (s *server) try(arguments ...string) error {
 	s.t.Helper()
 	path, err := exec.LookPath(string(s.kind) + "-server")
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 	ctx, cancel := context.WithTimeout(s.t.Context(), 3*time.Minute)
 	defer cancel()
 	before := s.timesReady()
@@ -195,18 +189,14 @@ func (c cluster) client(t testing.TB, change func(*fenlock.Config)) *fenlock.Loc
 	var config fenlock.Config
 	for url := range strings.SplitSeq(c.nodes, ",") {
 		n, err := valkeynode.Open(url)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		config.Nodes = append(config.Nodes, n)
 	}
 	if change != nil {
 		change(&config)
 	}
 	l, err := fenlock.New(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { l.Close() })
 	return l
 }
@@ -220,9 +210,7 @@ func takes(t testing.TB, l *fenlock.Locker, name string) *fenlock.Lock {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	lock, err := l.Acquire(ctx, name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return lock
 }
 

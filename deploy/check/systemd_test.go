@@ -51,12 +51,8 @@ func machine(t *testing.T, change func(text string) string) (root string) {
 
 func write(t *testing.T, path, text string, mode os.FileMode) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), mode); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	must(t, os.WriteFile(path, []byte(text), mode))
 }
 
 // analyze runs systemd-analyze on units of a machine. What it says is an error: it is
@@ -77,9 +73,7 @@ func verify(t *testing.T, root string) error {
 }
 
 func TestUnits(t *testing.T) {
-	if err := verify(t, machine(t, nil)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, verify(t, machine(t, nil)))
 	for _, broken := range [][2]string{
 		{"NoNewPrivileges=true", "NoNewPriviliges=true"},
 		{"ProtectSystem=strict", "ProtectSystem=harder"},

@@ -139,16 +139,12 @@ func TestCredentials(t *testing.T) {
 	texts := map[string]string{}
 	for name, mode := range map[string]os.FileMode{"nodes.env": 0o600, "operator.password": 0o600, "users.acl": 0o644} {
 		info, err := os.Stat(filepath.Join(folder, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if info.Mode().Perm() != mode {
 			t.Errorf("%s: %v; want %v", name, info.Mode().Perm(), mode)
 		}
 		text, err := os.ReadFile(filepath.Join(folder, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		texts[name] = string(text)
 	}
 	nodes := regexp.MustCompile(
