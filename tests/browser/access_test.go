@@ -19,14 +19,10 @@ func TestSignIn(t *testing.T) {
 	acquire(t, newLocker(t, servers, "web-1"), "orders/42")
 	const token = "correct horse & battery"
 	file := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(file, []byte(token+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte(token+"\n"), 0o600))
 	s := serve(t, servers, "--listen", "0.0.0.0:0", "--token-file", file)
 	at, err := url.Parse(s.url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	page := "http://127.0.0.1:" + at.Port() + "/"
 
 	w := newWindow(t)
@@ -66,9 +62,7 @@ func TestBelowAPath(t *testing.T) {
 	acquire(t, newLocker(t, servers, "web-1"), "orders/42")
 	s := serve(t, servers, "--allow-release")
 	at, err := url.Parse(s.url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: at.Host})
 	proxy.FlushInterval = -1
 	mux := http.NewServeMux()

@@ -51,15 +51,11 @@ func newLocker(t *testing.T, servers []*testserver.Server, label string,
 	}
 	for _, s := range servers {
 		node, err := valkeynode.Open(s.URL())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		config.Nodes = append(config.Nodes, node)
 	}
 	l, err := fenlock.New(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { l.Close() })
 	return l
 }
@@ -69,9 +65,7 @@ func acquire(t *testing.T, l *fenlock.Locker, name string) *fenlock.Lock {
 	ctx, cancel := context.WithTimeout(t.Context(), bound)
 	defer cancel()
 	lock, err := l.Acquire(ctx, name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return lock
 }
 
@@ -137,12 +131,8 @@ func serve(t *testing.T, servers []*testserver.Server, flags ...string) *served 
 	s.cmd.Env = append(os.Environ(), "FENLOCK_NODES="+strings.Join(urls, ","))
 	s.cmd.Stderr = &s.stderr
 	output, err := s.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, s.cmd.Start())
 	t.Cleanup(func() { s.end(syscall.SIGINT) })
 	line, err := bufio.NewReader(output).ReadString('\n')
 	if err != nil {

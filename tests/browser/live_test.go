@@ -197,9 +197,7 @@ func TestPageHearsNothing(t *testing.T) {
 func refuse(t *testing.T, address string) {
 	t.Helper()
 	l, err := net.Listen("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	asked := make(chan struct{}, 1)
 	s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusServiceUnavailable)

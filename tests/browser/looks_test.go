@@ -138,9 +138,7 @@ func crowded(t *testing.T) []*testserver.Server {
 	}
 	for i := range 3 {
 		slots, err := newLocker(t, servers, fmt.Sprintf("encoder-%d/17", i), long).Slots("encode", 5)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if _, err := slots.Acquire(t.Context()); err != nil {
 			t.Fatal(err)
 		}

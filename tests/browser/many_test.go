@@ -16,9 +16,7 @@ func TestCopy(t *testing.T) {
 	acquire(t, newLocker(t, servers, "web-1"), `<i>orders</i> "42"`)
 	s := serve(t, servers, "--host", "elsewhere.example")
 	at, err := url.Parse(s.url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, host := range []string{"127.0.0.1", "elsewhere.example"} {
 		w := newWindow(t)
 		w.open("http://" + host + ":" + at.Port() + "/")

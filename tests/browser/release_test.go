@@ -65,9 +65,7 @@ func TestOtherSitesBreakNothing(t *testing.T) {
 	w.open(s.url)
 	row(w, "orders/42")
 	at, err := url.Parse(s.url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	// What the page would send: the attacker may have guessed it.
 	w.open("http://" + at.Host + "/break?name=orders/42")
 	w.shows("h1", "Break orders/42?")

@@ -41,9 +41,7 @@ func newWindow(t *testing.T) *window {
 	var cancel context.CancelFunc
 	w.ctx, cancel = chromedp.NewContext(browser, chromedp.WithNewBrowserContext(), chromedp.WithListener(w.hear))
 	// The first action opens the window, which would end with a bound of its own.
-	if err := chromedp.Do(w.ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, chromedp.Do(w.ctx))
 	t.Cleanup(func() {
 		cancel()
 		w.mu.Lock()
@@ -119,9 +117,7 @@ func (w *window) do(action chromedp.Action[chromedp.Void]) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.ctx, bound)
 	defer cancel()
-	if err := chromedp.Do(ctx, action); err != nil {
-		w.t.Fatal(err)
-	}
+	must(w.t, chromedp.Do(ctx, action))
 }
 
 // call has the browser do something by its protocol.
@@ -130,9 +126,7 @@ func call[P, R any](w *window, command cdp.Command[P, R], params P) R {
 	ctx, cancel := context.WithTimeout(w.ctx, bound)
 	defer cancel()
 	result, err := chromedp.Call(ctx, command, params)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must(w.t, err)
 	return result
 }
 
@@ -273,6 +267,13 @@ func (w *window) tab(name string) {
 		passed = append(passed, got)
 	}
 	w.t.Fatalf("the Tab key does not lead to %q, but to %q", name, passed)
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // eventually tries again until there is no error.
