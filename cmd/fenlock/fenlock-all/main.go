@@ -55,7 +55,7 @@ func openPage(p command.Page) (address string, serve func(context.Context) error
 func serveMetrics(l net.Listener, token, name string, failed func(error)) (o fenlock.Observer, end func()) {
 	var set metrics.Set
 	o = metrics.NewLocks(&set, name).Observer()
-	return o, metrics.Serve(l, metrics.Handler(token, set.Answer), failed).Close
+	return o, metrics.Serve(l, metrics.Handler(token, set.Answer), failed)
 }
 
 func playScenes(ctx context.Context, s command.Show) error {

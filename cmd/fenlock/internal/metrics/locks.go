@@ -20,9 +20,8 @@ var (
 // Locks are the metrics of one Locker.
 type Locks struct {
 	names                                      []string // the value of the label that every lock has, or none
-	acquire, wait, hold, left, extend, request Histogram
-	held, waiting, admitted                    Gauge
-	lost                                       Counter
+	acquire, wait, hold, left, extend, request *Metric  // histograms
+	held, waiting, admitted, lost              *Metric
 
 	mu    sync.Mutex
 	nodes map[string]bool // whose state was told

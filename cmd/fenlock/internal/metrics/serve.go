@@ -1,21 +1,15 @@
 package metrics
 
 import (
-	"crypto/sha256"
-	"crypto/subtle"
 	"io"
 	"log"
 	"net"
 	"net/http"
-	"net/netip"
 	"strings"
 	"time"
 
 	"github.com/fenlock/fenlock/cmd/fenlock/internal/listen"
 )
-
-// Server answers with metrics until it is closed.
-type Server struct{ http *http.Server }
 
 // MaxConnections is how many connections there are at most. One more is closed at once: a
 // Prometheus has one.
@@ -26,29 +20,26 @@ const MaxConnections = 16
 // asks is no work.
 const pace = 10 * time.Millisecond
 
-// Serve has a handler answer at a listener, which is closed with the Server. It takes no more
-// from the program than a few connections with a request each, of which none is waited for,
-// however slow they are. The callback is told why it has ended before it was closed.
-func Serve(l net.Listener, h http.Handler, failed func(error)) *Server {
-	s := &Server{&http.Server{
+// Serve has a handler answer at a listener, until end closes that and all connections. It takes no
+// more from the program than a few connections with a request each, of which none is waited for,
+// however slow they are. The callback is told why it has ended before.
+func Serve(l net.Listener, h http.Handler, failed func(error)) (end func()) {
+	s := &http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       5 * time.Second,
 		WriteTimeout:      10 * time.Second,
 		MaxHeaderBytes:    8 << 10,
 		ErrorLog:          log.New(io.Discard, "", 0), // of what clients do
-	}}
-	s.http.SetKeepAlivesEnabled(false) // Prometheus connects again
+	}
+	s.SetKeepAlivesEnabled(false) // Prometheus connects again
 	go func() {
-		if err := s.http.Serve(listen.Bounded(l, MaxConnections, pace)); err != http.ErrServerClosed {
+		if err := s.Serve(listen.Bounded(l, MaxConnections, pace)); err != http.ErrServerClosed {
 			failed(err)
 		}
 	}()
-	return s
+	return func() { s.Close() }
 }
-
-// Close ends all connections, and waits for none.
-func (s *Server) Close() { s.http.Close() }
 
 // Handler answers GET /metrics with a text, which is not written before it is whole, or with an
 // error. A client has to know the token (Authorization: Bearer) if it is not empty.
@@ -70,8 +61,7 @@ func Handler(token string, text func(*http.Request) ([]byte, error)) http.Handle
 		case token != "" && !known(r, token):
 			w.Header().Set("WWW-Authenticate", "Bearer")
 			http.Error(w, "the token is wanted: Authorization: Bearer TOKEN", http.StatusUnauthorized)
-		case token == "" && !local(r.Host):
-			// A site can have a name of its own lead here, and its pages read the answers then.
+		case token == "" && !listen.Meant(r.Host):
 			http.Error(w, "ask for this by address or as localhost", http.StatusForbidden)
 		default:
 			mux.ServeHTTP(w, r)
@@ -79,20 +69,8 @@ func Handler(token string, text func(*http.Request) ([]byte, error)) http.Handle
 	})
 }
 
-// known reports whether who asks knows the token, without telling by the time it takes how
-// much of it is right.
+// known reports whether a request has the token.
 func known(r *http.Request, token string) bool {
 	scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	x, y := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(token))
-	return strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(x[:], y[:]) == 1
-}
-
-// local reports whether a Host header has an address, or localhost.
-func local(host string) bool {
-	name, _, err := net.SplitHostPort(host)
-	if err != nil { // without a port
-		name = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
-	}
-	_, err = netip.ParseAddr(name)
-	return err == nil || strings.EqualFold(strings.TrimSuffix(name, "."), "localhost")
+	return strings.EqualFold(scheme, "Bearer") && listen.SameToken(given, token)
 }

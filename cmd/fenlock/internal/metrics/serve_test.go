@@ -73,15 +73,15 @@ func TestHandler(t *testing.T) {
 const patience = 30 * time.Second
 
 // serve serves a handler on the loopback.
-func serve(t *testing.T, h http.Handler) (*Server, string) {
+func serve(t *testing.T, h http.Handler) (end func(), address string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := Serve(l, h, func(err error) { t.Error(err) })
-	t.Cleanup(s.Close)
-	return s, l.Addr().String()
+	end = Serve(l, h, func(err error) { t.Error(err) })
+	t.Cleanup(end)
+	return end, l.Addr().String()
 }
 
 // connect returns a connection, which nothing was sent on.
@@ -151,7 +151,7 @@ func TestOneAnswerEach(t *testing.T) {
 // Close ends what is under way, whether that has come to an end or not.
 func TestCloseWaitsForNobody(t *testing.T) {
 	begun, proceed, ended := make(chan bool), make(chan bool), make(chan bool)
-	s, address := serve(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+	end, address := serve(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		begun <- true
 		<-proceed
 		ended <- true
@@ -160,7 +160,7 @@ func TestCloseWaitsForNobody(t *testing.T) {
 	fmt.Fprint(half, "GET /metrics HTTP/1.1\r\nHost: lo")
 	fmt.Fprint(asking, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	<-begun
-	s.Close()
+	end()
 	for i, c := range []net.Conn{silent, half, asking} {
 		if b, err := io.ReadAll(c); len(b) > 0 || errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("connection %d has read %q, %v", i, b, err)
@@ -193,8 +193,7 @@ func TestListenerThatFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	told := make(chan error, 1)
-	s := Serve(l, http.NotFoundHandler(), func(err error) { told <- err })
-	defer s.Close()
+	defer Serve(l, http.NotFoundHandler(), func(err error) { told <- err })()
 	l.Close()
 	if err := <-told; !errors.Is(err, net.ErrClosed) {
 		t.Error(err)

@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"maps"
 	"math"
 	"net/http"
 	"slices"
@@ -18,9 +19,9 @@ func (s *Set) Text() []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var b []byte
-	for _, f := range s.families {
-		if len(f.series) > 0 {
-			b = f.append(b)
+	for _, m := range s.metrics {
+		if len(m.series) > 0 {
+			b = m.append(b)
 		}
 	}
 	return b
@@ -34,43 +35,39 @@ var (
 	escapeValue = strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`)
 )
 
-func (f *family) append(b []byte) []byte {
-	b = append(b, "# HELP "+f.name+" "+escapeHelp.Replace(valid(f.help))+"\n# TYPE "+f.name+" "+f.kind+"\n"...)
-	all := make([]*series, 0, len(f.series))
-	for _, s := range f.series {
-		all = append(all, s)
-	}
-	slices.SortFunc(all, func(x, y *series) int { return slices.Compare(x.values, y.values) })
-	for _, s := range all {
-		if f.kind != "histogram" {
-			b = f.sample(b, "", s, "", s.value)
+func (m *Metric) append(b []byte) []byte {
+	b = append(b, "# HELP "+m.name+" "+escapeHelp.Replace(valid(m.help))+"\n# TYPE "+m.name+" "+m.kind+"\n"...)
+	byValues := func(x, y *series) int { return slices.Compare(x.values, y.values) }
+	for _, s := range slices.SortedFunc(maps.Values(m.series), byValues) {
+		if m.kind != "histogram" {
+			b = m.sample(b, "", s, "", s.value)
 			continue
 		}
 		count := uint64(0)
 		for i, n := range s.buckets {
 			bound := math.Inf(1)
-			if i < len(f.bounds) {
-				bound = f.bounds[i]
+			if i < len(m.bounds) {
+				bound = m.bounds[i]
 			}
 			count += n
-			b = f.sample(b, "_bucket", s, number(bound), float64(count))
+			b = m.sample(b, "_bucket", s, number(bound), float64(count))
 		}
-		b = f.sample(b, "_sum", s, "", s.value)
-		b = f.sample(b, "_count", s, "", float64(count))
+		b = m.sample(b, "_sum", s, "", s.value)
+		b = m.sample(b, "_count", s, "", float64(count))
 	}
 	return b
 }
 
 // sample appends one line. Le is the label of a bucket, "" for none.
-func (f *family) sample(b []byte, suffix string, s *series, le string, value float64) []byte {
-	b = append(b, f.name+suffix...)
+func (m *Metric) sample(b []byte, suffix string, s *series, le string, value float64) []byte {
+	b = append(b, m.name+suffix...)
 	open := byte('{')
 	pair := func(label, value string) {
 		b = append(b, open)
 		b = append(b, label+`="`+escapeValue.Replace(valid(value))+`"`...)
 		open = ','
 	}
-	for i, label := range f.labels {
+	for i, label := range m.labels {
 		pair(label, s.values[i])
 	}
 	if le != "" {

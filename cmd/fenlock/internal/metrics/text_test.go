@@ -102,33 +102,6 @@ func TestTextForPrometheus(t *testing.T) {
 	}
 }
 
-// What cannot be written in the format is found when a program is written.
-func TestMistakes(t *testing.T) {
-	for name, mistake := range map[string]func(s *Set){
-		"a name":               func(s *Set) { s.Gauge("fenlock.held", "") },
-		"an empty name":        func(s *Set) { s.Gauge("", "") },
-		"a label":              func(s *Set) { s.Gauge("a", "", "lock-name") },
-		"a reserved label":     func(s *Set) { s.Gauge("a", "", "__name__") },
-		"a bucket's label":     func(s *Set) { s.Histogram("a", "", nil, "le") },
-		"the same name twice":  func(s *Set) { s.Gauge("a", ""); s.Counter("a", "") },
-		"bounds out of order":  func(s *Set) { s.Histogram("a", "", []float64{2, 1}) },
-		"the same bound twice": func(s *Set) { s.Histogram("a", "", []float64{1, 1}) },
-		"too few values":       func(s *Set) { s.Gauge("a", "", "x", "y").Set(1, "only") },
-		"too many values":      func(s *Set) { s.Gauge("a", "").Set(1, "one") },
-		"less":                 func(s *Set) { s.Counter("a", "").Add(-1) },
-		"no number":            func(s *Set) { s.Counter("a", "").Add(math.NaN()) },
-	} {
-		func() {
-			defer func() {
-				if recover() == nil {
-					t.Errorf("%s is not noticed", name)
-				}
-			}()
-			mistake(new(Set))
-		}()
-	}
-}
-
 // Values that are alike when put together are different series.
 func TestSeries(t *testing.T) {
 	var s Set
@@ -161,7 +134,7 @@ func TestManyAtOnce(t *testing.T) {
 	}
 	running.Wait()
 	count := 0.0
-	for _, series := range c.family.series {
+	for _, series := range c.series {
 		count += series.value
 	}
 	if count != 8*each {

@@ -1,11 +1,10 @@
 package ui
 
 import (
-	"net"
 	"net/http"
-	"net/netip"
-	"slices"
 	"strings"
+
+	"github.com/fenlock/fenlock/cmd/fenlock/internal/listen"
 )
 
 // policy lets a page have its own script and style, and send its own forms, and nothing
@@ -31,11 +30,7 @@ func newGuard(hosts []string, next http.Handler) *guard {
 		say(w, http.StatusForbidden, message{Class: "bad", Head: "That came from another site",
 			Text: []string{"Nothing was done."}})
 	}))
-	g := &guard{next: cross.Handler(next)}
-	for _, h := range hosts {
-		g.hosts = append(g.hosts, canonical(h))
-	}
-	return g
+	return &guard{hosts, cross.Handler(next)}
 }
 
 func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -52,13 +47,12 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.URL.Path == "": // of a handler below a path, without a slash at its end
 		p, query, _ := strings.Cut(r.RequestURI, "?")
-		h.Set("Location", "./"+p[strings.LastIndexByte(p, '/')+1:]+"/?"+query)
-		w.WriteHeader(http.StatusSeeOther)
+		seeOther(w, "./"+p[strings.LastIndexByte(p, '/')+1:]+"/?"+query)
 		return
 	case !single(r.URL.Path): // from where the page's own links would lead elsewhere
 		http.Error(w, "there is no such page", http.StatusNotFound)
 		return
-	case !g.meant(r.Host) && r.URL.Path != "/assets/style.css": // which what is said here is shown with
+	case !listen.Meant(r.Host, g.hosts...) && r.URL.Path != "/assets/style.css": // which what is said here is shown with
 		say(w, http.StatusForbidden, message{
 			Class: "bad", Head: "This is not called like that",
 			Text: []string{"This page was asked for as " + short(r.Host, 100) + ". It answers to addresses and to localhost, and to the names that it was given (--host): any site could give a name of its own to this address."},
@@ -88,23 +82,3 @@ func single(path string) bool {
 	}
 	return path[0] == '/' && !strings.ContainsAny(path[1:], `/\`) && path != "/." && path != "/.."
 }
-
-// meant reports whether a Host header is one that leads here. A site can have a name of
-// its own lead to this address, and read the answers then; it cannot do that with an
-// address, nor with localhost.
-func (g *guard) meant(host string) bool {
-	name, _, err := net.SplitHostPort(host)
-	if err != nil {
-		name = host // without a port
-		if n := len(host); n > 2 && host[0] == '[' && host[n-1] == ']' {
-			name = host[1 : n-1]
-		}
-	}
-	if _, err := netip.ParseAddr(name); err == nil {
-		return true
-	}
-	name = canonical(name)
-	return name == "localhost" || slices.Contains(g.hosts, name)
-}
-
-func canonical(host string) string { return strings.ToLower(strings.TrimSuffix(host, ".")) }

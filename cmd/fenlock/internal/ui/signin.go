@@ -2,11 +2,12 @@ package ui
 
 import (
 	"crypto/rand"
-	"crypto/sha256"
-	"crypto/subtle"
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
+
+	"github.com/fenlock/fenlock/cmd/fenlock/internal/listen"
 )
 
 // signin lets in browsers that know the token. A person has it from a URL or types it in. From
@@ -39,14 +40,14 @@ func (s *signin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		if r.URL.Path == "/signin" {
-			home(w)
+			seeOther(w, "./")
 			return
 		}
 		s.next.ServeHTTP(w, r)
 	case r.URL.Path == "/signin" && r.Method == http.MethodPost:
 		s.typed(w, r)
 	case r.Method == http.MethodGet && r.URL.Query().Has("token"):
-		if !same(r.URL.Query().Get("token"), s.token) {
+		if !listen.SameToken(r.URL.Query().Get("token"), s.token) {
 			s.ask(w, r, "That is not the token. fenlock ui makes a new token each time it starts, unless it has --token-file.")
 			return
 		}
@@ -59,18 +60,8 @@ func (s *signin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // known reports whether the browser has the cookie.
 func (s *signin) known(r *http.Request) bool {
-	for _, c := range r.CookiesNamed(cookieName(r)) {
-		if same(c.Value, s.cookie) {
-			return true
-		}
-	}
-	return false
-}
-
-// same compares without telling by the time it takes how much is right.
-func same(a, b string) bool {
-	x, y := sha256.Sum256([]byte(a)), sha256.Sum256([]byte(b))
-	return subtle.ConstantTimeCompare(x[:], y[:]) == 1
+	return slices.ContainsFunc(r.CookiesNamed(cookieName(r)),
+		func(c *http.Cookie) bool { return listen.SameToken(c.Value, s.cookie) })
 }
 
 // welcome gives the browser the cookie. It has no path, so that the browser takes the folder of
@@ -80,10 +71,11 @@ func (s *signin) welcome(w http.ResponseWriter, r *http.Request) {
 		SameSite: http.SameSiteStrictMode})
 }
 
-// home has the browser go to the page of all locks.
-func home(w http.ResponseWriter) {
+// seeOther has the browser go to another page. http.Redirect would make the address absolute, and
+// wrong below the path of a proxy.
+func seeOther(w http.ResponseWriter, to string) {
 	w.Header().Set("Cache-Control", "no-store")
-	w.Header().Set("Location", "./")
+	w.Header().Set("Location", to)
 	w.WriteHeader(http.StatusSeeOther)
 }
 
@@ -92,18 +84,16 @@ func forget(w http.ResponseWriter, r *http.Request) {
 	v := r.URL.Query()
 	v.Del("token")
 	to := url.URL{Path: r.URL.Path, RawQuery: v.Encode()}
-	w.Header().Set("Cache-Control", "no-store")
-	w.Header().Set("Location", "."+to.RequestURI())
-	w.WriteHeader(http.StatusSeeOther)
+	seeOther(w, "."+to.RequestURI())
 }
 
 func (s *signin) typed(w http.ResponseWriter, r *http.Request) {
-	if err := r.ParseForm(); err != nil || !same(r.PostForm.Get("token"), s.token) {
+	if err := r.ParseForm(); err != nil || !listen.SameToken(r.PostForm.Get("token"), s.token) {
 		s.ask(w, r, "That is not the token.")
 		return
 	}
 	s.welcome(w, r)
-	home(w)
+	seeOther(w, "./")
 }
 
 // ask asks for the token.
