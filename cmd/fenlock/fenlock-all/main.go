@@ -59,22 +59,11 @@ func serveMetrics(l net.Listener, token, name string, failed func(error)) (o fen
 }
 
 func playScenes(ctx context.Context, s command.Show) error {
-	scenes := demo.Scenes()
-	if len(s.Scenes) > 0 {
-		scenes = nil
-	}
-	for _, name := range s.Scenes {
-		scene, err := demo.Find(name)
-		if err != nil {
-			return err
-		}
-		scenes = append(scenes, scene)
-	}
 	screen := demo.Terminal{Out: s.Out, Colour: s.Colour}
 	player := demo.Player{Client: s.Client, Beat: s.Beat, Emit: func(e demo.Event) {
 		if screen.Show(e); screen.Err != nil {
 			s.Unseen(screen.Err)
 		}
 	}}
-	return player.Play(ctx, scenes...)
+	return player.Play(ctx, demo.Scenes(s.Scenes...)...)
 }

@@ -76,11 +76,7 @@ func play(t *testing.T, ctx context.Context, s Scene, hook func(Event)) ([]Event
 func playAsTold(t *testing.T, name string, want ...string) []Event {
 	t.Helper()
 	testserver.Kinds(t) // or it says what to install
-	s, err := Find(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	events, err := play(t, t.Context(), s, nil)
+	events, err := play(t, t.Context(), Scenes(name)[0], nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,7 +5,7 @@ package demo
 import (
 	"context"
 	"errors"
-	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -22,9 +22,9 @@ type Scene struct {
 	play func(*stage)
 }
 
-// Scenes returns all scenes, in the order in which they are played.
-func Scenes() []Scene {
-	return []Scene{
+// Scenes returns the scenes with these names, or all, in the order in which they are played.
+func Scenes(names ...string) []Scene {
+	return slices.DeleteFunc([]Scene{
 		{Name: "paused", Title: "a holder is stopped beyond its lease, and writes when it wakes up", play: paused,
 			Shown: "A lock alone cannot protect data from a holder that was paused. The token can, where the data is: " +
 				"the guard is one comparison, with the largest token seen so far.",
@@ -39,19 +39,7 @@ func Scenes() []Scene {
 			Shown: "A majority of the servers is enough. Without one, no client gets the lock, and its holder " +
 				"is told in time: no answer is better than a wrong one.",
 			Promise: [2]string{"Locks work", "a majority of the nodes answers"}},
-	}
-}
-
-// Find returns the scene with a name.
-func Find(name string) (Scene, error) {
-	var names []string
-	for _, s := range Scenes() {
-		if s.Name == name {
-			return s, nil
-		}
-		names = append(names, s.Name)
-	}
-	return Scene{}, fmt.Errorf("there is no scene %q: the scenes are %s", name, strings.Join(names, ", "))
+	}, func(s Scene) bool { return len(names) > 0 && !slices.Contains(names, s.Name) })
 }
 
 // Errors of Play.
