@@ -2,8 +2,6 @@ package ui
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/http"
@@ -13,17 +11,10 @@ import (
 	"github.com/fenlock/fenlock/admin"
 )
 
-// breaking breaks locks. A page names the holder, and its form sends back which holder the page
-// named. So the lock of a holder that came later is not broken.
-type breaking struct {
-	source Source
-	poller *poller
-	log    func(format string, args ...any)
-	may    bool
-	asking turns
-}
+// A page names the holder, and its form sends back which holder the page named. So the lock of a
+// holder that came later is not broken.
 
-// breakLimit is how long it may take.
+// breakLimit is how long it may take to break a lock.
 const breakLimit = 15 * time.Second
 
 // question is the page that asks whether a lock is to be broken.
@@ -36,16 +27,16 @@ type question struct {
 	Back  string
 }
 
-func (b *breaking) ask(w http.ResponseWriter, r *http.Request) {
-	if name, ok := b.name(w, r, r.URL.Query().Get("name")); ok {
-		b.answer(w, r, http.StatusOK, name, "")
+func (p *pages) askToBreak(w http.ResponseWriter, r *http.Request) {
+	if name, ok := p.breakable(w, r.URL.Query().Get("name")); ok {
+		p.ask(w, r, http.StatusOK, name, "")
 	}
 }
 
-// name returns the name of a lock that may be broken. Otherwise it answers the request.
-func (b *breaking) name(w http.ResponseWriter, _ *http.Request, name string) (string, bool) {
+// breakable returns the name of a lock that may be broken. Otherwise it answers the request.
+func (p *pages) breakable(w http.ResponseWriter, name string) (string, bool) {
 	switch err := fenlock.CheckName(name); {
-	case !b.may:
+	case !p.mayBreak:
 		say(w, http.StatusForbidden, message{
 			Class: "warn", Head: "Locks can only be looked at here",
 			Text: []string{"Nothing was broken. This page was started without --allow-release. fenlock release --force NAME breaks a lock from a terminal."},
@@ -59,11 +50,11 @@ func (b *breaking) name(w http.ResponseWriter, _ *http.Request, name string) (st
 	return "", false
 }
 
-// answer shows what will be broken, and asks.
-func (b *breaking) answer(w http.ResponseWriter, r *http.Request, status int, name, again string) {
+// ask shows what will be broken, and asks.
+func (p *pages) ask(w http.ResponseWriter, r *http.Request, status int, name, again string) {
 	ctx, cancel := context.WithTimeout(r.Context(), breakLimit)
 	defer cancel()
-	l, ok := b.look(ctx, w, name)
+	l, ok := p.look(ctx, w, name)
 	if !ok {
 		return
 	}
@@ -82,14 +73,14 @@ func (b *breaking) answer(w http.ResponseWriter, r *http.Request, status int, na
 }
 
 // look inspects the lock. If too few nodes answer, it answers the request.
-func (b *breaking) look(ctx context.Context, w http.ResponseWriter, name string) (lock, bool) {
-	if !b.asking.enter(ctx) {
+func (p *pages) look(ctx context.Context, w http.ResponseWriter, name string) (lock, bool) {
+	if !p.asking.enter(ctx) {
 		return lock{}, false
 	}
-	defer b.asking.leave()
-	info, err := b.source.Inspect(ctx, name)
+	defer p.asking.leave()
+	info, err := p.source.Inspect(ctx, name)
 	if err != nil {
-		b.refuse(w, name, fmt.Sprintf("%s was not broken", visible(name)), err,
+		p.refuse(w, name, fmt.Sprintf("%s was not broken", visible(name)), err,
 			"Nothing was sent to any node. A lock can be broken while a majority of the nodes answers.")
 		return lock{}, false
 	}
@@ -99,7 +90,7 @@ func (b *breaking) look(ctx context.Context, w http.ResponseWriter, name string)
 	return l, true
 }
 
-func (b *breaking) refuse(w http.ResponseWriter, name, head string, err error, more string) {
+func (p *pages) refuse(w http.ResponseWriter, name, head string, err error, more string) {
 	text := []string{sentence(err)}
 	var quorum *fenlock.QuorumError
 	if errors.As(err, &quorum) {
@@ -112,50 +103,50 @@ func (b *breaking) refuse(w http.ResponseWriter, name, head string, err error, m
 		message{Class: "bad", Head: head, Text: append(text, more), Back: lockPath(name), To: "Back to the lock"})
 }
 
-func (b *breaking) do(w http.ResponseWriter, r *http.Request) {
+func (p *pages) breakLock(w http.ResponseWriter, r *http.Request) {
 	if err := r.ParseForm(); err != nil {
 		say(w, http.StatusBadRequest, message{Class: "bad", Head: "That form cannot be read",
 			Text: []string{"Nothing was broken: " + sentence(err)}})
 		return
 	}
-	name, ok := b.name(w, r, r.PostForm.Get("name"))
+	name, ok := p.breakable(w, r.PostForm.Get("name"))
 	if !ok {
 		return
 	}
 	// Closing the window does not withdraw the confirmation.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), breakLimit)
 	defer cancel()
-	now, ok := b.look(ctx, w, name)
+	now, ok := p.look(ctx, w, name)
 	if !ok {
 		return
 	}
 	if r.PostForm.Get("seen") != fingerprint(now.LockInfo) {
-		b.answer(w, r, http.StatusConflict, name,
+		p.ask(w, r, http.StatusConflict, name,
 			"Nothing was broken: meanwhile the holder has changed, or the lock is free.")
 		return
 	}
-	broken, err := b.source.ForceRelease(ctx, name)
+	broken, err := p.source.ForceRelease(ctx, name)
 	if err != nil {
-		b.log("breaking %q failed, asked for by %s: %v", name, r.RemoteAddr, err)
-		b.refuse(w, name, fmt.Sprintf("%s may not be broken", visible(name)), err,
+		p.log("breaking %q failed, asked for by %s: %v", name, r.RemoteAddr, err)
+		p.refuse(w, name, fmt.Sprintf("%s may not be broken", visible(name)), err,
 			"Some nodes may have dropped the lease, and its holder may make it again. Try once more when a majority answers: that does no harm.")
 		return
 	}
-	b.tell(r, name, broken)
-	b.broken(w, name, broken)
+	p.tell(r, name, broken)
+	p.broken(w, name, broken)
 }
 
 // tell records the break in the log and in the trail of all pages.
-func (b *breaking) tell(r *http.Request, name string, broken admin.Broken) {
+func (p *pages) tell(r *http.Request, name string, broken admin.Broken) {
 	if broken.Token == 0 {
 		return
 	}
-	b.log("broke %q, held by %s, for a browser at %s", name, who(broken.Lock.Label), r.RemoteAddr)
-	b.poller.trail.add(event{kind: broke, lock: name, text: "broken on this page; " + who(broken.Lock.Label) + " had it"})
-	b.poller.soon()
+	p.log("broke %q, held by %s, for a browser at %s", name, who(broken.Lock.Label), r.RemoteAddr)
+	p.poller.trail.add(event{kind: broke, lock: name, text: "broken on this page; " + who(broken.Lock.Label) + " had it"})
+	p.poller.soon()
 }
 
-func (b *breaking) broken(w http.ResponseWriter, name string, broken admin.Broken) {
+func (p *pages) broken(w http.ResponseWriter, name string, broken admin.Broken) {
 	m := message{Class: "good", Head: fmt.Sprintf("%s is broken", visible(name)), Back: lockPath(name),
 		To: "See its holder now"}
 	l := broken.Lock
@@ -197,6 +188,5 @@ func fingerprint(l admin.LockInfo) string {
 	for _, s := range l.Shares {
 		text = fmt.Appendf(text, " %q %d", s.Label, s.Since.UnixNano())
 	}
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:8])
+	return digest(text)
 }

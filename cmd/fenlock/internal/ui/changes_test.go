@@ -185,15 +185,15 @@ func TestTrailIsBounded(t *testing.T) {
 		for range 10 {
 			tr.add(all...)
 		}
-		events, last := tr.after(0)
+		events, last := tr.about(0, "")
 		if len(events) != maxTrail || last != 10*(mostChanges+1) || events[0].number != last-maxTrail+1 ||
 			events[maxTrail-1].number != last {
 			t.Errorf("%d events, from %d to %d", len(events), events[0].number, last)
 		}
-		if events, _ := tr.after(last - 2); len(events) != 2 {
+		if events, _ := tr.about(last-2, ""); len(events) != 2 {
 			t.Errorf("%d events are after the last but two", len(events))
 		}
-		if events, _ := tr.after(last + 100); events != nil {
+		if events, _ := tr.about(last+100, ""); events != nil {
 			t.Errorf("%d events are after a number that was never given", len(events))
 		}
 	})

@@ -10,11 +10,11 @@
 // From the bottom up:
 //
 //	text.go       names, times and reasons as a person reads them
-//	source.go     where pictures come from; group.go and probe.go: from real nodes
+//	group.go      where pictures come from, as a rule from real nodes; probe.go: one of them
 //	lock.go       a lock and its holders; entries.go: the slots of a name together, and the order of the rows
-//	span.go       how long a node does as it does
+//	history.go    how long a node does as it does, and what was seen for an hour; chart.go draws it
 //	picture.go    what was seen at one moment; changes.go: what has happened since
-//	trail.go      the last changes; history.go: what was seen for an hour; chart.go draws it
+//	trail.go      the last changes
 //	poller.go     looks
 //	part.go       a piece of a page that changes by itself
 //	rows.go, status.go   lines of it; overview.go, lockpage.go: the two pages; query.go: which locks

@@ -15,11 +15,11 @@ import (
 
 // Group is the Source of real nodes.
 type Group struct {
-	admin  *admin.Admin // of the probes: a node that cannot be used is not asked
-	probes []*probe
-	ctx    context.Context
-	cancel context.CancelFunc
-	ended  sync.WaitGroup
+	*admin.Admin // of the probes: a node that cannot be used is not asked
+	probes       []*probe
+	ctx          context.Context
+	cancel       context.CancelFunc
+	ended        sync.WaitGroup
 }
 
 // NewGroup returns the Source of a group of nodes, which remain the caller's. Close it
@@ -39,7 +39,7 @@ func NewGroup(nodes []fenlock.Node) (*Group, error) {
 		g.probes, probed = append(g.probes, p), append(probed, p)
 	}
 	var err error
-	g.admin, err = admin.New(probed)
+	g.Admin, err = admin.New(probed)
 	return g, err
 }
 
@@ -135,15 +135,26 @@ func advice(found []doctor.Finding, name string, own []node.Finding) string {
 
 // Locks implements Source.
 func (g *Group) Locks(ctx context.Context, prefix string, limit int) (admin.Page, error) {
-	return g.admin.List(ctx, prefix, "", limit)
+	return g.List(ctx, prefix, "", limit)
 }
 
-// Inspect implements Source.
-func (g *Group) Inspect(ctx context.Context, name string) (admin.LockInfo, error) {
-	return g.admin.Inspect(ctx, name)
+// Source is where the page has from what it shows. It is safe for concurrent use.
+type Source interface {
+	// Nodes tells how each node of the group does, in order. It returns soon: a node that
+	// hangs is not waited for.
+	Nodes(ctx context.Context) []Node
+	// Locks returns the first locks with a prefix, as admin.Admin.List does.
+	Locks(ctx context.Context, prefix string, limit int) (admin.Page, error)
+	// Inspect and ForceRelease are as admin.Admin has them.
+	Inspect(ctx context.Context, name string) (admin.LockInfo, error)
+	ForceRelease(ctx context.Context, name string) (admin.Broken, error)
 }
 
-// ForceRelease implements Source.
-func (g *Group) ForceRelease(ctx context.Context, name string) (admin.Broken, error) {
-	return g.admin.ForceRelease(ctx, name)
+// Node is how one node does.
+type Node struct {
+	Name string // as fenlock.Node.String has it
+	doctor.Standing
+	Advice    string        // what to do if it does not vote, "" if that is not known
+	RoundTrip time.Duration // of one question; 0 if it is not known
+	Note      string        // what else there is to say, in a few words
 }

@@ -60,9 +60,7 @@ func (h *hanging) List(ctx context.Context, prefix string, yield func(node.Lease
 func groupOf(t *testing.T, nodes ...fenlock.Node) *Group {
 	t.Helper()
 	g, err := NewGroup(nodes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(g.Close)
 	return g
 }
@@ -73,14 +71,10 @@ func TestGroupWithAHangingNode(t *testing.T) {
 		a, b, hung := memnode.New("a"), memnode.New("b"), &hanging{Node: memnode.New("c"), after: time.Hour}
 		g := groupOf(t, a, b, hung)
 		locker, err := fenlock.New(fenlock.Config{Nodes: []fenlock.Node{a, b, hung}, Label: "me"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer locker.Close()
 		lock, err := locker.Acquire(t.Context(), "x")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer lock.Release(t.Context())
 		for i := range 5 {
 			start := time.Now()

@@ -38,9 +38,7 @@ func TestBelowAPath(t *testing.T) {
 			mux.ServeHTTP(w, r)
 		}))
 		jar, err := cookiejar.New(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		client := &http.Client{Jar: jar}
 		get := func(address string) answer {
 			t.Helper()
@@ -105,22 +103,16 @@ func TestBelowAPath(t *testing.T) {
 func mustParse(t *testing.T, address string) *url.URL {
 	t.Helper()
 	u, err := url.Parse(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return u
 }
 
 func read(t *testing.T, resp *http.Response, err error) answer {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer resp.Body.Close()
 	var b strings.Builder
-	if err := resp.Write(&b); err != nil {
-		t.Fatal(err)
-	}
+	must(t, resp.Write(&b))
 	return answer{resp.StatusCode, resp.Header, b.String()}
 }
 

@@ -13,13 +13,15 @@ import (
 // firstLook is how long a page waits for the first picture.
 const firstLook = 15 * time.Second
 
-// pages answers with the pages that show a picture.
+// pages answers with the pages that show a picture, and has what answers all else about it.
 type pages struct {
 	poller   *poller
 	source   Source
 	instance string
 	mayBreak bool
+	log      func(format string, args ...any)
 	asking   turns
+	streams  turns // that are open
 }
 
 // turns bounds how many opened pages ask the nodes at a time, so that a browser that opens

@@ -131,7 +131,7 @@ func (p *poller) run() {
 }
 
 func (p *poller) loop() {
-	_, before := p.trail.after(0)
+	_, before := p.trail.about(0, "")
 	var prev *picture
 	for p.stays() {
 		next := look(p.ctx, p.source, p.prefix, p.watched(), prev)

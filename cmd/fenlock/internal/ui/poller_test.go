@@ -162,7 +162,7 @@ func TestGap(t *testing.T) {
 			time.Sleep(time.Minute)
 			f.hold("a", "meanwhile", 1)
 		}
-		events, _ := p.trail.after(0)
+		events, _ := p.trail.about(0, "")
 		var all []string
 		for _, e := range events {
 			all = append(all, string(e.kind))

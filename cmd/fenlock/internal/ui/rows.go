@@ -1,8 +1,6 @@
 package ui
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"strings"
 	"time"
@@ -244,10 +242,7 @@ func tokenOf(t fence.Token) string {
 }
 
 // lockID is the id of a lock's element. Names can be anything; ids cannot.
-func lockID(name string) string {
-	sum := sha256.Sum256([]byte(name))
-	return "lock-" + hex.EncodeToString(sum[:8])
-}
+func lockID(name string) string { return "lock-" + digest([]byte(name)) }
 
 func voteRowOf(number int, v admin.Vote, id string, at, now time.Time) voteRow {
 	row := voteRow{Number: number, Address: addressParts(v.Node), Class: "no", Title: "has no lease"}

@@ -1,16 +1,14 @@
 package ui
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"io"
 	"log"
 	"net"
 	"net/http"
-	"path"
 	"sync"
 	"time"
 
@@ -103,23 +101,22 @@ func newHandler(ctx context.Context, running *sync.WaitGroup, c Config) http.Han
 	if c.Log == nil {
 		c.Log = func(string, ...any) {}
 	}
-	instance := rand.Text()[:8]
 	poller := newPoller(ctx, running, c.Source, c.Prefix, &trail{}, c.History)
-	shown := &pages{poller: poller, source: c.Source, instance: instance, mayBreak: c.AllowRelease,
-		asking: make(turns, atOnce)}
-	breaks := &breaking{source: c.Source, poller: poller, log: c.Log, may: c.AllowRelease, asking: shown.asking}
+	shown := &pages{poller: poller, source: c.Source, instance: rand.Text()[:8], mayBreak: c.AllowRelease, log: c.Log,
+		asking: make(turns, atOnce), streams: make(turns, maxStreams)}
 
 	private := http.NewServeMux()
 	private.HandleFunc("GET /{$}", shown.overview)
 	private.HandleFunc("GET /lock", shown.lock)
-	private.Handle("GET /events", newStreams(poller, instance, c.AllowRelease))
-	private.HandleFunc("GET /break", breaks.ask)
-	private.HandleFunc("POST /break", breaks.do)
+	private.HandleFunc("GET /events", shown.events)
+	private.HandleFunc("GET /break", shown.askToBreak)
+	private.HandleFunc("POST /break", shown.breakLock)
 	private.HandleFunc("/", notFound)
 
 	public := http.NewServeMux()
-	for _, name := range []string{"style.css", "live.js", "copy.js", "icon.svg"} {
-		public.Handle("GET /assets/"+name, newAsset(name))
+	for name, kind := range map[string]string{"style.css": "text/css; charset=utf-8",
+		"live.js": "text/javascript; charset=utf-8", "copy.js": "text/javascript; charset=utf-8", "icon.svg": "image/svg+xml"} {
+		public.Handle("GET /assets/"+name, asset(name, kind))
 	}
 	public.HandleFunc("/assets/", http.NotFound)
 	public.Handle("GET /metrics", newExposition(poller, c.Token))
@@ -127,32 +124,18 @@ func newHandler(ctx context.Context, running *sync.WaitGroup, c Config) http.Han
 	return newGuard(c.Hosts, public)
 }
 
-// asset is a file of the page. There is no secret in it.
-type asset struct {
-	name, kind, tag string
-	text            []byte
-}
-
-func newAsset(name string) *asset {
-	text, err := assets.ReadFile(path.Join("assets", name))
+// asset answers with a file of the page. There is no secret in it.
+func asset(name, kind string) http.HandlerFunc {
+	text, err := assets.ReadFile("assets/" + name)
 	if err != nil {
 		panic(err) // it is part of the program
 	}
-	sum := sha256.Sum256(text)
-	kinds := map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8",
-		".svg": "image/svg+xml"}
-	return &asset{name: name, kind: kinds[path.Ext(name)], tag: `"` + hex.EncodeToString(sum[:8]) + `"`, text: text}
-}
-
-// ServeHTTP implements http.Handler.
-func (a *asset) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	h := w.Header()
-	h.Set("Content-Type", a.kind)
-	h.Set("Cache-Control", "no-cache") // but ask whether it is still the same
-	h.Set("ETag", a.tag)
-	if r.Header.Get("If-None-Match") == a.tag {
-		w.WriteHeader(http.StatusNotModified)
-		return
+	tag := `"` + digest(text) + `"`
+	return func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Type", kind)
+		h.Set("Cache-Control", "no-cache") // but ask whether it is still the same
+		h.Set("ETag", tag)
+		http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(text))
 	}
-	w.Write(a.text)
 }

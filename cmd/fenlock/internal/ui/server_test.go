@@ -15,6 +15,13 @@ import (
 	"github.com/fenlock/fenlock/cmd/fenlock/internal/doctor"
 )
 
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // asking is a browser of a test.
 type asking struct {
 	t      *testing.T
@@ -43,9 +50,7 @@ func (a *asking) do(method, path string, form url.Values, headers ...string) ans
 		body = strings.NewReader(form.Encode())
 	}
 	r, err := http.NewRequestWithContext(a.t.Context(), method, "http://127.0.0.1:5625"+path, body)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	must(a.t, err)
 	r.Host, r.Header = a.host, a.header.Clone()
 	if form != nil {
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
@@ -54,14 +59,10 @@ func (a *asking) do(method, path string, form url.Values, headers ...string) ans
 		r.Header.Set(headers[i], headers[i+1])
 	}
 	resp, err := a.client.Do(r)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	must(a.t, err)
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	must(a.t, err)
 	return answer{resp.StatusCode, resp.Header, string(text)}
 }
 

@@ -22,22 +22,9 @@ const (
 	heartbeat = 10 * time.Second
 )
 
-// streams sends open pages what has changed, as server-sent events.
-type streams struct {
-	poller   *poller
-	trail    *trail
-	instance string
-	mayBreak bool
-	places   chan struct{} // has a token for each that is open
-}
-
-func newStreams(p *poller, instance string, mayBreak bool) *streams {
-	return &streams{poller: p, trail: p.trail, instance: instance, mayBreak: mayBreak,
-		places: make(chan struct{}, maxStreams)}
-}
-
-// ServeHTTP sends the news of one page until the browser or the program ends.
-func (s *streams) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+// events sends an open page what has changed, as server-sent events, until the browser or the
+// program ends.
+func (p *pages) events(w http.ResponseWriter, r *http.Request) {
 	v := r.URL.Query()
 	q, err := parseQuery(v)
 	name := v.Get("name")
@@ -49,14 +36,14 @@ func (s *streams) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	select {
-	case s.places <- struct{}{}:
-		defer func() { <-s.places }()
+	case p.streams <- struct{}{}:
+		defer p.streams.leave()
 	default:
 		w.Header().Set("Retry-After", "10")
 		http.Error(w, fmt.Sprintf("%d pages are open already", maxStreams), http.StatusServiceUnavailable)
 		return
 	}
-	defer s.poller.watch(name)()
+	defer p.poller.watch(name)()
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Accel-Buffering", "no") // a proxy would keep it until it ends
@@ -66,40 +53,40 @@ func (s *streams) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if out.write(": fenlock\n\n") != nil {
 		return
 	}
-	s.send(r, out, q, name, s.seen(r))
+	p.send(r, out, q, name, p.seen(r))
 }
 
 // seen is the number of the last event that the page has. A browser that comes back tells
 // it itself.
-func (s *streams) seen(r *http.Request) uint64 {
+func (p *pages) seen(r *http.Request) uint64 {
 	id := r.Header.Get("Last-Event-ID")
 	if id == "" {
 		id = r.URL.Query().Get("seen")
 	}
 	instance, number, _ := strings.Cut(id, "-")
 	n, err := strconv.ParseUint(number, 10, 64)
-	if err != nil || instance != s.instance {
+	if err != nil || instance != p.instance {
 		return 0
 	}
 	return n
 }
 
-func (s *streams) send(r *http.Request, out eventWriter, q query, name string, seen uint64) {
+func (p *pages) send(r *http.Request, out eventWriter, q query, name string, seen uint64) {
 	var page sent
 	beat := time.NewTicker(heartbeat)
 	defer beat.Stop()
 	for {
-		picture, changed := s.poller.current()
-		if now, ok := s.screen(picture, q, name); ok {
+		picture, changed := p.poller.current()
+		if now, ok := p.screen(picture, q, name); ok {
 			var events []event
-			events, seen = s.trail.about(seen, name)
+			events, seen = p.poller.trail.about(seen, name)
 			u := page.news(now, events)
-			u.Instance, u.Next = s.instance, picture.rest().Milliseconds()
+			u.Instance, u.Next = p.instance, picture.rest().Milliseconds()
 			text, err := json.Marshal(u)
 			if err != nil {
 				panic(err) // it is made of texts and numbers
 			}
-			if out.write(fmt.Sprintf("id: %s-%d\ndata: %s\n\n", s.instance, seen, text)) != nil {
+			if out.write(fmt.Sprintf("id: %s-%d\ndata: %s\n\n", p.instance, seen, text)) != nil {
 				return
 			}
 		}
@@ -111,25 +98,25 @@ func (s *streams) send(r *http.Request, out eventWriter, q query, name string, s
 			}
 		case <-r.Context().Done():
 			return
-		case <-s.poller.ctx.Done():
+		case <-p.poller.ctx.Done():
 			return
 		}
 	}
 }
 
 // screen is what a page shows of a picture; false if that has nothing for it yet.
-func (s *streams) screen(p *picture, q query, name string) (screen, bool) {
-	if p == nil {
+func (p *pages) screen(shown *picture, q query, name string) (screen, bool) {
+	if shown == nil {
 		return screen{}, false
 	}
 	if name == "" {
-		return newOverview(p, q, s.mayBreak).screen(), true
+		return newOverview(shown, q, p.mayBreak).screen(), true
 	}
-	l, found := p.single[name]
+	l, found := shown.single[name]
 	if !found {
 		return screen{}, false
 	}
-	return newLockPage(p, l, s.mayBreak).screen(), true
+	return newLockPage(shown, l, p.mayBreak).screen(), true
 }
 
 // eventWriter writes to a browser that may not be reading.

@@ -29,16 +29,12 @@ func (a *asking) stream(path string, headers ...string) *listening {
 	a.t.Helper()
 	ctx, cancel := context.WithCancel(a.t.Context())
 	r, err := http.NewRequestWithContext(ctx, "GET", "http://127.0.0.1:5625"+path, nil)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	must(a.t, err)
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
 	}
 	resp, err := a.client.Do(r)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	must(a.t, err)
 	s := &listening{t: a.t, resp: resp, lines: bufio.NewScanner(resp.Body), close: func() { cancel(); resp.Body.Close() }}
 	s.lines.Buffer(nil, 4<<20)
 	a.t.Cleanup(s.close)
@@ -62,9 +58,7 @@ func (s *listening) tryNext() (u update, ok bool) {
 			s.id = id
 		}
 		if text, found := strings.CutPrefix(s.lines.Text(), "data: "); found {
-			if err := json.Unmarshal([]byte(text), &u); err != nil {
-				s.t.Fatal(err)
-			}
+			must(s.t, json.Unmarshal([]byte(text), &u))
 			return u, true
 		}
 	}

@@ -1,6 +1,8 @@
 package ui
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"strings"
 	"time"
@@ -92,6 +94,12 @@ func roundTrip(d time.Duration) string {
 
 // exact is a moment to the second, with its zone.
 func exact(t time.Time) string { return t.Format("2006-01-02 15:04:05 -07:00") }
+
+// digest stands for a text, in few characters.
+func digest(text []byte) string {
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:8])
+}
 
 // plural is a number of things.
 func plural(n int, one, many string) string {

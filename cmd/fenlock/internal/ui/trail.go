@@ -36,9 +36,6 @@ func (t *trail) add(events ...event) {
 	}
 }
 
-// after is about of all locks.
-func (t *trail) after(number uint64) (events []event, last uint64) { return t.about(number, "") }
-
 // about returns the events after a number, oldest first, and the number of the newest: at most
 // maxTrail of them. With a name, they are those of a lock and those of nodes.
 func (t *trail) about(number uint64, name string) (events []event, last uint64) {
