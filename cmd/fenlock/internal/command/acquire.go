@@ -90,7 +90,7 @@ func (o *runOptions) acquire(ctx context.Context, locker *fenlock.Locker, name s
 // take takes what the flags say: the lock, or one of its slots.
 func (o *runOptions) take(ctx context.Context, locker *fenlock.Locker, name string,
 	terms []fenlock.Option) (*fenlock.Lock, error) {
-	waits := !o.bounded || o.wait > 0
+	waits := !o.bounded() || o.wait > 0
 	switch {
 	case o.slots == 0 && waits:
 		return locker.Acquire(ctx, name, terms...)

@@ -60,8 +60,7 @@ func doctorCommand() *cobra.Command {
   fenlock doctor --ttl 3s                          # would that be long enough?
   fenlock doctor --ignore crash --ignore same-host # known, and meant so
   fenlock doctor --json | jq -r '.findings[] | select(.severity == "error") | .advice'`,
-		Args:                  cobra.NoArgs,
-		DisableFlagsInUseLine: true,
+		Args: cobra.NoArgs,
 	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return f.run(cmd) }
 	f.register(cmd, false)

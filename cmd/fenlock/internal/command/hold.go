@@ -47,13 +47,9 @@ func holdCommand() *cobra.Command {
 		Args:              oneName("hold"),
 		ValidArgsFunction: completeNames(&h.nodes),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if h.bounded = cmd.Flags().Changed("wait"); h.bounded && h.noWait {
-				return exitf(exitUsage, "--wait and --no-wait exclude each other")
-			}
-			h.bounded = h.bounded || h.noWait
+			h.waitSet = cmd.Flags().Changed("wait")
 			return h.run(args[0])
 		},
-		DisableFlagsInUseLine: true,
 	}
 	var run cobra.Command
 	h.register(&run)

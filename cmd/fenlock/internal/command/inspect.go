@@ -22,12 +22,11 @@ is unknown; 64 wrong usage.`
 func inspectCommand() *cobra.Command {
 	var f lookFlags
 	cmd := &cobra.Command{
-		Use:                   "inspect [flags] NAME",
-		Short:                 "Show one lock, node by node, and its waiters",
-		Long:                  inspectHelp,
-		Args:                  oneName("inspect"),
-		ValidArgsFunction:     completeNames(&f.nodes),
-		DisableFlagsInUseLine: true,
+		Use:               "inspect [flags] NAME",
+		Short:             "Show one lock, node by node, and its waiters",
+		Long:              inspectHelp,
+		Args:              oneName("inspect"),
+		ValidArgsFunction: completeNames(&f.nodes),
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := fenlock.CheckName(args[0]); err != nil {

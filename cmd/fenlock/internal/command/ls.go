@@ -38,9 +38,8 @@ func lsCommand() *cobra.Command {
 		Example: `  fenlock ls 'orders/*'
   fenlock ls --json | jq -r '.locks[] | select(.held_ms > 3600000) | .name'
   fenlock ls --watch`,
-		Args:                  cobra.MaximumNArgs(1),
-		ValidArgsFunction:     completeNames(&f.nodes),
-		DisableFlagsInUseLine: true,
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: completeNames(&f.nodes),
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if limit < 1 || limit > admin.MaxPage {

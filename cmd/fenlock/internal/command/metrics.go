@@ -30,16 +30,10 @@ func (o *metricsOptions) register(f *pflag.FlagSet) {
 	f.StringVar(&o.tokenFile, "metrics-token-file", "", "`file` with the token that Prometheus has to know, which only its owner may read; for an address that other machines reach")
 }
 
-// serving is what --metrics serves; its zero value serves nothing.
-type serving struct {
-	observer fenlock.Observer
-	end      func()
-}
-
-// serve listens, before anything else is begun.
-func (o *metricsOptions) serve(name string) (s serving, err error) {
+// serve listens, before anything else is begun, until end is called, which does not wait.
+func (o *metricsOptions) serve(name string) (observer fenlock.Observer, end func(), err error) {
 	if o.address == "" {
-		return s, nil
+		return observer, func() {}, nil
 	}
 	token := ""
 	p := listen.Purpose{Example: "127.0.0.1:5626", Others: "fenlock run"}
@@ -47,27 +41,20 @@ func (o *metricsOptions) serve(name string) (s serving, err error) {
 	if !o.flags.Changed("metrics-token-file") {
 		p.Refusal = "read how the lock does: say --metrics-token-file"
 	} else if token, err = readToken("--metrics-token-file", o.tokenFile); err != nil {
-		return s, err
+		return observer, nil, err
 	}
 	listener, err := listen.TCP(o.address, p)
 	if err != nil {
-		return s, exitf(exitUsage, "--metrics: %v", err)
+		return observer, nil, exitf(exitUsage, "--metrics: %v", err)
 	}
 	if !o.names {
 		name = ""
 	}
-	s.observer, s.end = extras.Metrics(listener, token, name, func(err error) { say("the metrics have ended: %v", err) })
+	observer, end = extras.Metrics(listener, token, name, func(err error) { say("the metrics have ended: %v", err) })
 	if _, port, _ := net.SplitHostPort(o.address); port == "0" || port == "" { // no other program knows it
 		say("metrics are at http://%s/metrics", listener.Addr())
 	}
-	return s, nil
-}
-
-// close does not wait.
-func (s serving) close() {
-	if s.end != nil {
-		s.end()
-	}
+	return observer, end, nil
 }
 
 // readToken reads the file that a flag names.

@@ -34,8 +34,7 @@ func nodesCommand() *cobra.Command {
 		Example: `  fenlock nodes
   fenlock nodes --watch
   fenlock nodes --json | jq -r '.nodes[] | select(.state != "votes") | .node'`,
-		Args:                  cobra.NoArgs,
-		DisableFlagsInUseLine: true,
+		Args: cobra.NoArgs,
 	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		return f.look(cmd, func(ctx context.Context, a *admin.Admin, w io.Writer) error {

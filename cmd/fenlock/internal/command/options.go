@@ -21,7 +21,7 @@ type runOptions struct {
 	maxHold    time.Duration // 0: unbounded
 	atLeast    time.Duration // 0: no longer than the command runs
 	wait       time.Duration // 0: no attempt but the first, if bounded
-	bounded    bool          // --wait or --no-wait was given
+	waitSet    bool          // --wait was given
 	noWait     bool
 	lead       bool // again after a loss
 	shared     bool // with others who want that too
@@ -116,13 +116,15 @@ func commandOf(args []string) []string {
 // check refuses what the library cannot know about.
 func (o *runOptions) check(name string) error {
 	switch {
+	case o.waitSet && o.noWait:
+		return exitf(exitUsage, "--wait and --no-wait exclude each other")
 	case quiet && o.verbose:
 		return exitf(exitUsage, "--quiet and --verbose exclude each other")
 	case o.heldStatus < 0 || o.heldStatus > 255:
 		return exitf(exitUsage, "--conflict-exit-code is %d, it must be 0 to 255", o.heldStatus)
 	case o.lead && o.noWait:
 		return exitf(exitUsage, "--lead waits for its turn, again and again: it and --no-wait exclude each other")
-	case o.lead && o.bounded:
+	case o.lead && o.waitSet:
 		return exitf(exitUsage, "--lead waits for its turn, again and again: it and --wait exclude each other")
 	case o.lead && o.maxHold != 0:
 		return exitf(exitUsage, "--lead has no limit of time: it and --max-hold exclude each other")
@@ -158,6 +160,9 @@ func (o *runOptions) check(name string) error {
 	}
 	return o.nodes.check()
 }
+
+// bounded reports whether the wait has a limit.
+func (o *runOptions) bounded() bool { return o.waitSet || o.noWait }
 
 // explain says something with --verbose only.
 func (o *runOptions) explain(format string, args ...any) {

@@ -36,13 +36,12 @@ func releaseCommand() *cobra.Command {
 	var f lookFlags
 	var force, yes bool
 	cmd := &cobra.Command{
-		Use:                   "release --force [flags] NAME",
-		Short:                 "Break a lock: take it from its holder",
-		Long:                  releaseHelp,
-		Example:               `  fenlock release --force nightly-report`,
-		Args:                  oneName("release --force"),
-		ValidArgsFunction:     completeNames(&f.nodes),
-		DisableFlagsInUseLine: true,
+		Use:               "release --force [flags] NAME",
+		Short:             "Break a lock: take it from its holder",
+		Long:              releaseHelp,
+		Example:           `  fenlock release --force nightly-report`,
+		Args:              oneName("release --force"),
+		ValidArgsFunction: completeNames(&f.nodes),
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		name := args[0]

@@ -5,6 +5,7 @@ package command
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"sync"
@@ -28,13 +29,9 @@ func runCommand() *cobra.Command {
 		Args:              checkRunArgs,
 		ValidArgsFunction: completeNames(&o.nodes),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if o.bounded = cmd.Flags().Changed("wait"); o.bounded && o.noWait {
-				return exitf(exitUsage, "--wait and --no-wait exclude each other")
-			}
-			o.bounded = o.bounded || o.noWait
+			o.waitSet = cmd.Flags().Changed("wait")
 			return o.run(args[0], commandOf(args))
 		},
-		DisableFlagsInUseLine: true,
 	}
 	o.register(cmd)
 	return cmd
@@ -50,17 +47,17 @@ func (o *runOptions) run(name string, command []string) error {
 	}
 	o.ignored = inherited.Ignored()
 	watchdog.Ignore(o.ignored)
-	served, err := o.metrics.serve(name)
+	observer, end, err := o.metrics.serve(name)
 	if err != nil {
 		return err
 	}
-	defer served.close()
+	defer end()
 	// Before nodes are opened: what a watchdog has open, its command has.
 	if !o.bindable() {
 		o.spare = newSpare(commandEnvironment(o.passNodes), o.ttl)
 		defer o.spare.drop()
 	}
-	locker, err := o.open(name, served.observer)
+	locker, err := o.open(name, observer)
 	if err != nil {
 		return err
 	}
@@ -105,7 +102,7 @@ func (o *runOptions) open(name string, also fenlock.Observer) (*fenlock.Locker, 
 		return nil, exitf(exitNoQuorum, "%v", err)
 	}
 	o.identity = identifyAll(nodes, o.nodes.prefix, name, o.slots)
-	if pid := o.identity.around(); pid != 0 && !o.bounded {
+	if pid := o.identity.around(); pid != 0 && !o.bounded() {
 		closeAll(nodes)
 		return nil, exitf(exitUsage, "%q is held by the fenlock run around this command (process %d), which ends after it: to wait would be to wait for ever", name, pid)
 	}
@@ -128,7 +125,7 @@ func (o *runOptions) open(name string, also fenlock.Observer) (*fenlock.Locker, 
 // openNodes opens the nodes within the time of --wait, or of a lease where nothing is waited for.
 func (o *runOptions) openNodes() ([]fenlock.Node, error) {
 	begun, ctx := time.Now(), context.Background()
-	if o.bounded {
+	if o.bounded() {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, cmp.Or(o.wait, o.ttl))
 		defer cancel()
@@ -139,4 +136,31 @@ func (o *runOptions) openNodes() ([]fenlock.Node, error) {
 	}
 	o.waited = time.Since(begun)
 	return nodes, err
+}
+
+// leadAgain takes one turn after the other, while each ends by the loss of the lock. A turn
+// lasts for a third of a TTL at least before that can be known, so this does not spin.
+func (o *runOptions) leadAgain(turn func() error) error {
+	for {
+		err := turn()
+		var exit *exitError
+		if !errors.As(err, &exit) || !exit.again || o.unwanted {
+			return err
+		}
+		say("no longer the leader, and in the election again: %s", exit.message)
+	}
+}
+
+// withoutCommand reports whether a signal is about a command that runs. Such a signal does not end
+// the wait of a candidate that leads in turns. Ctrl-Z, which is caught since the turn before, stops
+// fenlock as it would have then.
+func withoutCommand(sig syscall.Signal) bool {
+	switch sig {
+	case syscall.SIGTSTP:
+		stopJob()
+	case syscall.SIGCONT, syscall.SIGWINCH, syscall.SIGUSR1, syscall.SIGUSR2:
+	default:
+		return false
+	}
+	return true
 }

@@ -69,9 +69,8 @@ func uiCommand() *cobra.Command {
 		Example: `  fenlock ui
   fenlock ui --allow-release
   fenlock ui --listen 0.0.0.0:5625 --token-file /etc/fenlock/ui-token`,
-		Args:                  cobra.MaximumNArgs(1),
-		Annotations:           onlyAll,
-		DisableFlagsInUseLine: true,
+		Args:        cobra.MaximumNArgs(1),
+		Annotations: onlyAll,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		o.fromFile = cmd.Flags().Changed("token-file")
