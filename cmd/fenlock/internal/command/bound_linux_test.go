@@ -168,22 +168,6 @@ func TestTheCommandHasTheLockOpen(t *testing.T) {
 	}
 }
 
-// A minimum hold is one by time: the lock outlasts its processes.
-func TestAMinimumHoldIsNotBound(t *testing.T) {
-	h := newHome(t)
-	r := h.start("fenlock", "run", "--at-least", "25s", "x", "--", "sh", "-c", "echo ready; exec sleep 3600")
-	r.line()
-	syscall.Kill(watchdogOf(r), syscall.SIGKILL)
-	r.signal(syscall.SIGKILL)
-	r.cmd.Wait()
-	if !h.isHeld() {
-		t.Error("free within the minimum hold")
-	}
-	if _, err := os.Stat(h.state + "/fenlock/locks"); err != nil {
-		t.Error(err)
-	}
-}
-
 // Another process that is stopped while it makes the file holds fenlock up for no longer than it
 // wants to wait.
 func TestWaitCoversOpening(t *testing.T) {

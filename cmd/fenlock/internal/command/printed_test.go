@@ -134,14 +134,3 @@ func TestOutputThatIsFull(t *testing.T) {
 		t.Errorf("%v: %s", closed.ProcessState, &said)
 	}
 }
-
-// A reader of messages that has gone ends neither the command nor fenlock.
-func TestMessagesWithoutAReader(t *testing.T) {
-	h := newHome(t)
-	r := h.start("sh", "-c",
-		`{ { sleep 0.1; fenlock run --verbose x -- sh -c 'exit 3' 2>&1; echo "status $?" >&3; } | true; } 3>&1`)
-	if got := r.rest(); got != "status 3\n" {
-		t.Errorf("it said %q", got)
-	}
-	r.want(0)
-}

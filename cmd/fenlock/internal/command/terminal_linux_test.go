@@ -17,18 +17,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A fenlock that is killed takes the command with it, where the lock does not go on with that.
-func TestFenlockIsKilled(t *testing.T) {
-	h := newHome(t).byTime()
-	r := h.start("fenlock", "run", "x", "--", "sh", "-c", "echo ready; exec sleep 3600")
-	r.line()
-	r.signal(syscall.SIGKILL)
-	if out := r.rest(); out != "" { // until the command is gone
-		t.Errorf("stdout: %q", out)
-	}
-	r.want(-1)
-}
-
 // pty returns both ends of a new pseudo-terminal.
 func pty(t *testing.T) (master, slave *os.File) {
 	t.Helper()

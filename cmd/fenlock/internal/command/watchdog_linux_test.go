@@ -222,17 +222,6 @@ func TestTheWatchdogEnds(t *testing.T) {
 	r.want(4)
 }
 
-// A job may take many times the TTL.
-func TestTheJobIsLonger(t *testing.T) {
-	h := newHome(t).byTime()
-	r := h.start("fenlock", "run", "--ttl", "3s", "x", "--", "sh", "-c", "echo ready; sleep 5; exit 4")
-	r.line()
-	r.want(4)
-	if text := r.stderr.String(); strings.Contains(text, "stopping") {
-		t.Errorf("it says %q", text)
-	}
-}
-
 // A reader that does not read what fenlock prints does not keep it from ending the command.
 func TestStderrIsNotRead(t *testing.T) {
 	read, write, err := os.Pipe()
