@@ -65,9 +65,7 @@ func TestNextAfterAKilledHolder(t *testing.T) {
 func TestTheLockOfWhatIsLeft(t *testing.T) {
 	h := newHome(t)
 	fifo := t.TempDir() + "/end"
-	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Mkfifo(fifo, 0o600))
 	end := func() {
 		if err := os.WriteFile(fifo, nil, 0); err != nil {
 			t.Error(err)
@@ -174,15 +172,11 @@ func TestWaitCoversOpening(t *testing.T) {
 	h := newHome(t)
 	path := filepath.Join(h.state, "locks")
 	making, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer making.Close()
 	const header = 1<<40 + 256 // of the file's locks, the byte of the writer of its header
-	if err := unix.FcntlFlock(making.Fd(), unix.F_OFD_SETLK,
-		&unix.Flock_t{Type: unix.F_WRLCK, Start: header, Len: 1}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.FcntlFlock(making.Fd(), unix.F_OFD_SETLK,
+		&unix.Flock_t{Type: unix.F_WRLCK, Start: header, Len: 1}))
 	for _, flags := range [][]string{{"--wait", "300ms"}, {"--no-wait", "--ttl", "1s"}} {
 		run := append(append([]string{"fenlock", "run", "--node", "file://" + path}, flags...), "x", "--", "true")
 		h.start(run...).want(75, "gave up", path, "stopped?")

@@ -60,6 +60,21 @@ func testMain(m *testing.M) int {
 // limit ends a test that hangs; no test passes by it.
 const limit = 2 * time.Minute
 
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// write makes a file with a mode, whatever the umask.
+func write(t *testing.T, path, text string, mode os.FileMode) string {
+	t.Helper()
+	must(t, os.WriteFile(path, []byte(text), 0o600))
+	must(t, os.Chmod(path, mode))
+	return path
+}
+
 // home is one user's machine: processes of one home share the default file.
 type home struct {
 	t     *testing.T
@@ -106,17 +121,12 @@ func (h *home) start(args ...string) *running {
 	// Wait must not wait for what the command left behind.
 	r.cmd.WaitDelay = 10 * time.Second
 	read, write, err := os.Pipe()
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	must(h.t, err)
 	r.cmd.Stdout, r.stdout = write, bufio.NewReader(read)
 	h.t.Cleanup(func() { read.Close() })
-	if r.stdin, err = r.cmd.StdinPipe(); err != nil {
-		h.t.Fatal(err)
-	}
-	if err := r.cmd.Start(); err != nil {
-		h.t.Fatal(err)
-	}
+	r.stdin, err = r.cmd.StdinPipe()
+	must(h.t, err)
+	must(h.t, r.cmd.Start())
 	write.Close()
 	return r
 }
@@ -132,20 +142,23 @@ func (r *running) line() string {
 	return strings.TrimSuffix(line, "\n")
 }
 
+// until reads stdout up to a line with the text.
+func (r *running) until(text string) {
+	r.t.Helper()
+	for !strings.Contains(r.line(), text) {
+	}
+}
+
 func (r *running) signal(sig syscall.Signal) {
 	r.t.Helper()
-	if err := r.cmd.Process.Signal(sig); err != nil {
-		r.t.Fatal(err)
-	}
+	must(r.t, r.cmd.Process.Signal(sig))
 }
 
 // rest returns what comes on stdout until no process is left that could write.
 func (r *running) rest() string {
 	r.t.Helper()
 	text, err := io.ReadAll(r.stdout)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must(r.t, err)
 	return string(text)
 }
 

@@ -30,9 +30,7 @@ func TestDemoLeavesNothing(t *testing.T) {
 			if err == nil {
 				err = cmd.Start()
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			lines := bufio.NewScanner(out)
 			for lines.Scan() && !strings.Contains(lines.Text(), "stops client 1") {
 			}
@@ -71,9 +69,7 @@ func TestDemoLeavesNothing(t *testing.T) {
 func sessionOf(t *testing.T, leader int) (names []string) {
 	t.Helper()
 	all, err := filepath.Glob("/proc/[0-9]*/stat")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, file := range all {
 		text, err := os.ReadFile(file)
 		if err != nil {

@@ -40,24 +40,19 @@ func (h *home) beside(folder string, caller []string, flags []string, command ..
 func TestRunsWhatFlockRuns(t *testing.T) {
 	h := newHome(t)
 	folder := t.TempDir()
-	write := func(name, text string, mode os.FileMode) string {
+	file := func(name, text string, mode os.FileMode) string {
 		path := filepath.Join(folder, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), mode); err != nil {
-			t.Fatal(err)
-		}
-		return path
+		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		return write(t, path, text, mode)
 	}
-	plain := write("plain", `echo "$# $2"; exit 3`+"\n", 0o755)
-	write("empty", "", 0o755)
-	write("first", "#!/bin/cat\nits own program\n", 0o755)
-	write("mode/both", "echo wrong\n", 0o644)
-	write("interpreter/both", "#!/no/such/shell\n", 0o755)
-	write("folder/both/x", "", 0o644)
-	write("good/both", "echo the right one\n", 0o755)
-	write("good/-e", "echo no option; false; exit 5\n", 0o755)
+	plain := file("plain", `echo "$# $2"; exit 3`+"\n", 0o755)
+	file("empty", "", 0o755)
+	file("first", "#!/bin/cat\nits own program\n", 0o755)
+	file("mode/both", "echo wrong\n", 0o644)
+	file("interpreter/both", "#!/no/such/shell\n", 0o755)
+	file("folder/both/x", "", 0o644)
+	file("good/both", "echo the right one\n", 0o755)
+	file("good/-e", "echo no option; false; exit 5\n", 0o755)
 	state := "XDG_STATE_HOME=" + h.state
 	for _, test := range []struct {
 		name    string
@@ -100,16 +95,9 @@ func TestRunsWhatFlockRuns(t *testing.T) {
 func TestDoesNotRunWhatFlockDoesNot(t *testing.T) {
 	h := newHome(t)
 	folder := t.TempDir()
-	for name, text := range map[string]string{"text": "", "program": "\x7fELF\x02\x00\n",
-		"nowhere": "#!/no/such/shell\n"} {
-		mode := os.FileMode(0o755)
-		if name == "text" {
-			mode = 0o644
-		}
-		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), mode); err != nil {
-			t.Fatal(err)
-		}
-	}
+	write(t, folder+"/text", "", 0o644)
+	write(t, folder+"/program", "\x7fELF\x02\x00\n", 0o755)
+	write(t, folder+"/nowhere", "#!/no/such/shell\n", 0o755)
 	for _, test := range []struct {
 		path    string
 		command string
@@ -167,8 +155,7 @@ func TestIgnoredSignalsEndNothing(t *testing.T) {
 	} {
 		end := h.hold("x")
 		r := h.start("sh", "-c", `trap "" `+name+`; exec fenlock run x -- sh -c 'echo ready; read x; exit 4' 2>&1`)
-		for !strings.Contains(r.line(), "waiting: ") {
-		}
+		r.until("waiting: ")
 		r.signal(sig) // while it waits
 		end()
 		for r.line() != "ready" {
@@ -185,9 +172,7 @@ func untilStopped(t *testing.T, pid string) {
 	t.Helper()
 	for deadline := time.Now().Add(limit); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		status, err := os.ReadFile("/proc/" + pid + "/status")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if strings.Contains(string(status), "\nState:\tT") {
 			return
 		}
@@ -256,26 +241,13 @@ func TestAStoppedBackgroundJob(t *testing.T) {
 	h := newHome(t)
 	s := h.session(`set -m; fenlock run x -- cat & pid=$!; read line; kill $pid; wait $pid; echo status $?
 		fenlock run -n x -- echo free; exit 0`)
-	s.expect("the command was stopped because it needs the terminal")
-	s.enter("go on\n")
-	s.expect("status 143")
-	s.expect("free")
-	if err := s.cmd.Wait(); err != nil {
-		t.Error(err)
-	}
+	s.expect("the command was stopped because it needs the terminal", "> go on\n", "status 143", "free")
+	must(t, s.cmd.Wait())
 	s = h.session(`set -m; fenlock run x -- sh -c 'read a; echo command has $a; exit 3' & read line; fg; echo status $?
 		read b; echo caller has $b`)
-	s.expect("the command was stopped because it needs the terminal")
-	s.enter("go on\n")
-	s.expect("fenlock run x")
-	s.enter("one\n")
-	s.expect("command has one")
-	s.expect("status 3")
-	s.enter("two\n")
-	s.expect("caller has two")
-	if err := s.cmd.Wait(); err != nil {
-		t.Error(err)
-	}
+	s.expect("the command was stopped because it needs the terminal", "> go on\n", "fenlock run x", "> one\n",
+		"command has one", "status 3", "> two\n", "caller has two")
+	must(t, s.cmd.Wait())
 }
 
 // The rows of the table in docs/migration.md that no other test is about, and what flock does
@@ -298,9 +270,7 @@ func TestWhatDiffersFromFlock(t *testing.T) {
 	if out := second.rest(); out != "here\n" {
 		t.Errorf("under flock it printed %q", out)
 	}
-	if err := os.Remove(made); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(made))
 	first = h.start("fenlock", "run", "x", "--", "sh", "-c", makes)
 	first.line()
 	h.start("fenlock", "run", "-n", "x", "--", "true").want(75)
@@ -331,13 +301,10 @@ func TestWhatDiffersFromFlock(t *testing.T) {
 // A script can lock itself by its first line, as those do that take a lock with flock's descriptor.
 func TestAScriptThatLocksItself(t *testing.T) {
 	h := newHome(t)
-	script := filepath.Join(t.TempDir(), "script")
-	const text = `[ "$FENLOCK_NAME" = report ] || exec fenlock run --no-wait report -- "$0" "$@"
+	script := write(t, filepath.Join(t.TempDir(), "script"),
+		`[ "$FENLOCK_NAME" = report ] || exec fenlock run --no-wait report -- "$0" "$@"
 echo "$2"; read x; exit 4
-`
-	if err := os.WriteFile(script, []byte(text), 0o755); err != nil {
-		t.Fatal(err)
-	}
+`, 0o755)
 	r := h.start("sh", script, "a", "b c")
 	if line := r.line(); line != "b c" {
 		t.Errorf("it printed %q", line)

@@ -105,8 +105,7 @@ func TestAWaitIsTold(t *testing.T) {
 		}
 	}
 	r = h.start("sh", "-c", `exec fenlock run x -- echo mine 2>&1`)
-	for !strings.Contains(r.line(), `waiting: "x" is held by the holder`) {
-	}
+	r.until(`waiting: "x" is held by the holder`)
 	end()
 	if out := r.rest(); out != "mine\n" {
 		t.Errorf("it went on with %q", out)

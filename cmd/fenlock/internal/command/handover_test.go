@@ -27,9 +27,7 @@ func beside(t *testing.T, script string) (folder string) {
 	if err == nil && script != "" {
 		err = os.WriteFile(filepath.Join(folder, allProgram), []byte("#!/bin/sh\n"+script+"\n"), 0o755)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return folder
 }
 
@@ -115,9 +113,7 @@ func TestHandOver(t *testing.T) {
 	}
 	const url = "://user:secret@127.0.0.1:1"
 	write := func(text string) {
-		if err := os.WriteFile(file, []byte(text+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, []byte(text+"\n"), 0o600))
 	}
 	for name, rest := range arguments {
 		with := func(flags ...string) []string { return slices.Concat([]string{name}, flags, rest) }
@@ -165,9 +161,7 @@ func TestHandOver(t *testing.T) {
 func mustResolve(t *testing.T, path string) string {
 	t.Helper()
 	path, err := filepath.EvalSymlinks(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return path
 }
 
@@ -215,13 +209,9 @@ func TestHandedOver(t *testing.T) {
 func TestHandOverByALink(t *testing.T) {
 	folder, other := beside(t, "echo beside"), t.TempDir()
 	link := filepath.Join(other, "fenlock")
-	if err := os.Symlink(filepath.Join(folder, "fenlock"), link); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(other, allProgram), []byte("#!/bin/sh\necho beside the link\n"),
-		0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink(filepath.Join(folder, "fenlock"), link))
+	must(t, os.WriteFile(filepath.Join(other, allProgram), []byte("#!/bin/sh\necho beside the link\n"),
+		0o755))
 	cmd := exec.Command(link, "ui")
 	cmd.Env = []string{"PATH=" + other}
 	if out, err := cmd.Output(); string(out) != "beside\n" {
@@ -251,14 +241,10 @@ func TestHandOverFails(t *testing.T) {
 	} {
 		folder := beside(t, test.script)
 		if test.mode != 0 {
-			if err := os.Chmod(filepath.Join(folder, allProgram), test.mode); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Chmod(filepath.Join(folder, allProgram), test.mode))
 		}
 		if test.link != "" {
-			if err := os.Symlink(test.link, filepath.Join(folder, allProgram)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Symlink(test.link, filepath.Join(folder, allProgram)))
 		}
 		h := newHome(t)
 		r := h.start("env", "PATH="+elsewhere, filepath.Join(folder, "fenlock"),
@@ -284,14 +270,10 @@ func TestHandOverIsRefusedToASetuidProgram(t *testing.T) {
 	}
 	folder := beside(t, "echo it ran")
 	for path := folder; len(path) > len(os.TempDir()); path = filepath.Dir(path) {
-		if err := os.Chmod(path, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Chmod(path, 0o755))
 	}
 	path := filepath.Join(folder, "fenlock")
-	if err := os.Chmod(path, 0o755|os.ModeSetuid); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chmod(path, 0o755|os.ModeSetuid))
 	cmd := exec.Command(path, "ui")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	out, err := cmd.CombinedOutput()

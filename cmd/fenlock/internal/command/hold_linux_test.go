@@ -124,9 +124,7 @@ func TestHoldWithoutAReader(t *testing.T) {
 // clientsHome has the clients of other languages where their programs find them.
 func clientsHome(t *testing.T) *home {
 	clients, err := filepath.Abs("../../../../clients")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return newHome(t, "PYTHONPATH="+filepath.Join(clients, "python"), "PYTHONDONTWRITEBYTECODE=1")
 }
 
@@ -215,12 +213,8 @@ func TestHoldClients(t *testing.T) {
 		cmd := exec.CommandContext(t.Context(), programs[i%2][0], programs[i%2][1:]...)
 		cmd.Env = h.env
 		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, cmd.Start())
 		running.Go(func() {
 			for lines := bufio.NewScanner(out); lines.Scan(); {
 				var token uint64

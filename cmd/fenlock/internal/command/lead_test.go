@@ -32,7 +32,7 @@ func (r *running) term() int64 {
 
 func TestTheLeaderIsKilled(t *testing.T) {
 	t.Parallel()
-	h, _ := group(t)
+	h, _ := group(t, shortTTL)
 	first := h.start(leading()...)
 	term := first.term()
 	second := h.start(leading()...)
@@ -65,7 +65,7 @@ func TestALeaderStandsAgain(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			h, servers := group(t)
+			h, servers := group(t, shortTTL)
 			r := h.start(leading()...)
 			term := r.term()
 			for range 2 {
@@ -99,7 +99,7 @@ func TestALeaderStandsAgain(t *testing.T) {
 // meanwhile; what is for the command only does not end the wait.
 func TestALeaderIsAskedToEnd(t *testing.T) {
 	t.Parallel()
-	h, servers := group(t)
+	h, servers := group(t, shortTTL)
 	r := h.start(append(short, "--lead", "x", "--", "sh", "-c",
 		`trap "" TERM; echo; for i in 1 2 3 4 5 6 7 8 9; do sleep 1; done; echo survived`)...)
 	r.line()
@@ -117,8 +117,7 @@ func TestALeaderIsAskedToEnd(t *testing.T) {
 	waiting := func() *running {
 		r := alone.start(
 			"sh", "-c", `exec fenlock run --verbose --lead y -- sh -c 'trap "" USR1 WINCH; echo $FENLOCK_NAME' 2>&1`)
-		for !strings.Contains(r.line(), "waiting: ") {
-		}
+		r.until("waiting: ")
 		return r
 	}
 	stands, ends := waiting(), waiting()

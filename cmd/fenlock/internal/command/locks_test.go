@@ -155,8 +155,19 @@ func TestLookingIsRefused(t *testing.T) {
 		{"ls --node valkey://127.0.0.1:1", exitNoQuorum, "connection refused"},
 		{"release --force --yes a --node valkey://127.0.0.1:1", exitNoQuorum,
 			`inspect "a": valkey://127.0.0.1:1: connection refused`},
+		{"doctor --ttl 1ms", exitUsage, "--ttl is 1ms"},
+		{"doctor --max-ttl 1s", exitUsage, "--max-ttl is 1s, it must be at least --ttl, 10s"},
+		{"doctor --max-ttl -1s", exitUsage, "--max-ttl is -1s"},
+		{"doctor --for 2h", exitUsage, "--for is 2h"},
+		{"doctor --for -1s", exitUsage, "--for is -1s"},
+		{"doctor name", exitUsage, "unknown command"},
+		{"doctor --node nonsense", exitUsage, "it has no scheme"},
+		{"nodes name", exitUsage, "unknown command"},
 	} {
-		h.start(append([]string{"fenlock"}, strings.Fields(c.args)...)...).want(c.want, c.said)
+		r := h.start(append([]string{"fenlock"}, strings.Fields(c.args)...)...)
+		if r.want(c.want, c.said); r.rest() != "" {
+			t.Errorf("%s: it printed something", c.args)
+		}
 	}
 }
 

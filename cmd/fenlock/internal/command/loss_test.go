@@ -11,13 +11,13 @@ import (
 	"github.com/fenlock/fenlock/internal/testserver"
 )
 
-// group starts three servers that were admitted for short, and a home that uses them.
-func group(t *testing.T) (*home, []*testserver.Server) {
+// group starts three servers that were admitted for a MaxTTL, and a home that uses them.
+func group(t *testing.T, maxTTL time.Duration) (*home, []*testserver.Server) {
 	t.Helper()
 	servers := testserver.Group(t, testserver.Kinds(t)[0], 3)
 	var urls []string
 	for _, s := range servers {
-		s.MarkAdmitted("fenlock:", 2*time.Second)
+		s.MarkAdmitted("fenlock:", maxTTL)
 		urls = append(urls, s.URL())
 	}
 	return newHome(t, "FENLOCK_NODES="+strings.Join(urls, ",")), servers
@@ -25,7 +25,9 @@ func group(t *testing.T) (*home, []*testserver.Server) {
 
 // All clients of a test's group use these: a server that was just started is
 // refused for MaxTTL.
-var short = []string{"fenlock", "run", "--ttl", "2s", "--max-ttl", "2s"}
+var short = []string{"fenlock", "run", "--ttl", shortTTL.String(), "--max-ttl", shortTTL.String()}
+
+const shortTTL = 2 * time.Second
 
 // stubborn is a command that ignores SIGTERM and has a child that does so too.
 const stubborn = `trap "" TERM; sh -c 'echo grandchild; for i in 1 2 3 4 5 6 7 8 9; do sleep 1; done; echo survived' &
@@ -48,7 +50,7 @@ func TestLoss(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			h, servers := group(t)
+			h, servers := group(t, shortTTL)
 			r := h.start(append(short, "x", "--", "sh", "-c", test.script)...)
 			r.line()
 			r.line()
@@ -67,7 +69,7 @@ func TestLoss(t *testing.T) {
 
 func TestAMinorityMayDie(t *testing.T) {
 	t.Parallel()
-	h, servers := group(t)
+	h, servers := group(t, shortTTL)
 	// For longer than a TTL after the death.
 	r := h.start(append(short, "x", "--", "sh", "-c", "echo ready; read x; sleep 5; exit 3")...)
 	r.line()
@@ -99,7 +101,7 @@ func have(servers []*testserver.Server, key string) (n int) {
 // With --verbose a dead minority is told when it dies, and when it is back, once.
 func TestNodesAreToldOf(t *testing.T) {
 	t.Parallel()
-	h, servers := group(t)
+	h, servers := group(t, shortTTL)
 	h.start(append(short, "x", "--", "true")...).want(0)
 	r := h.start("sh", "-c", "exec "+strings.Join(short, " ")+` --verbose x -- sh -c 'echo ready; read x; exit 0' 2>&1`)
 	node := "node valkey://" + servers[2].Addr()
@@ -144,7 +146,7 @@ func TestNodesAreToldOf(t *testing.T) {
 
 func TestNoQuorum(t *testing.T) {
 	t.Parallel()
-	h, servers := group(t)
+	h, servers := group(t, shortTTL)
 	h.start(append(short, "x", "--", "true")...).want(0)
 	servers[0].Kill()
 	servers[1].Kill()
@@ -162,7 +164,7 @@ func TestNoQuorum(t *testing.T) {
 // A group agrees on its longest lease. Waiting would not help.
 func TestMaxTTLDiffers(t *testing.T) {
 	t.Parallel()
-	h, _ := group(t)
+	h, _ := group(t, shortTTL)
 	h.start(append(short, "x", "--", "true")...).want(0)
 	r := h.start("fenlock", "run", "x", "--", "true")
 	r.want(69, "--max-ttl is 2s", "this client's is 30s")
@@ -174,7 +176,7 @@ func TestMaxTTLDiffers(t *testing.T) {
 // What a person has to mend at one node is said, also when the lock is taken.
 func TestAMinorityIsMisconfigured(t *testing.T) {
 	t.Parallel()
-	h, servers := group(t)
+	h, servers := group(t, shortTTL)
 	h.start(append(short, "x", "--", "true")...).want(0)
 	servers[1].Do("CONFIG", "SET", "requirepass", "secret")
 	r := h.start(append(short, "x", "--", "sh", "-c", "sleep 1")...)
@@ -188,7 +190,7 @@ func TestAMinorityIsMisconfigured(t *testing.T) {
 // With an empty prefix the key is the name, as other Redlock clients have it.
 func TestPrefix(t *testing.T) {
 	t.Parallel()
-	h, servers := group(t)
+	h, servers := group(t, shortTTL)
 	for _, test := range []struct{ prefix, key string }{
 		{"--verbose", "fenlock:x"}, {"--prefix=", "x"}, {"--prefix=app:", "app:x"},
 	} {

@@ -34,25 +34,17 @@ func TestTheInnerLocksVariables(t *testing.T) {
 // One lock has one identity, however its nodes are spelled, and no other lock has it.
 func TestIdentity(t *testing.T) {
 	dir, link := t.TempDir(), filepath.Join(t.TempDir(), "link")
-	if err := os.Symlink(dir, link); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink("x", filepath.Join(dir, "y")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink(dir, link))
+	must(t, os.Symlink("x", filepath.Join(dir, "y")))
 	identity := func(urls ...string) string {
 		t.Helper()
 		nodes, err := nodeFlags{urls: urls, prefix: "p"}.open(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer closeAll(nodes)
 		return identify(nodes, "p", "a")
 	}
 	identity("file://" + dir + "/x") // makes it
-	if err := os.Link(filepath.Join(dir, "x"), filepath.Join(dir, "w")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Link(filepath.Join(dir, "x"), filepath.Join(dir, "w")))
 	for _, test := range []struct {
 		same, other []string
 		is          bool
@@ -82,9 +74,7 @@ func TestLocation(t *testing.T) {
 	at := func(url, prefix string) any {
 		t.Helper()
 		nodes, err := nodeFlags{urls: []string{url}, prefix: prefix}.open(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer closeAll(nodes)
 		return nodes[0].Engine().(node.Located).Location()
 	}

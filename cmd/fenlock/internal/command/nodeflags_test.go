@@ -16,14 +16,7 @@ import (
 func TestNodesFile(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name, text string, mode fs.FileMode) string {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chmod(path, mode); err != nil { // whatever the umask
-			t.Fatal(err)
-		}
-		return path
+		return write(t, filepath.Join(dir, name), text, mode)
 	}
 	good := file("good", "# the group\n\n valkey://u:secret@a:1 \r\nredis://:se,cret@b:1\n\t# c is away\nrediss://c:1",
 		0o600)
@@ -106,9 +99,7 @@ func TestNodesFile(t *testing.T) {
 			var flags nodeFlags
 			cmd := &cobra.Command{}
 			flags.register(cmd)
-			if err := cmd.ParseFlags(test.args); err != nil {
-				t.Fatal(err)
-			}
+			must(t, cmd.ParseFlags(test.args))
 			nodes, err := flags.open(t.Context())
 			closeAll(nodes)
 			var exit *exitError

@@ -72,14 +72,10 @@ func golden(t *testing.T, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", name)
 	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, []byte(got), 0o644))
 	}
 	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got != string(want) {
 		t.Errorf("%s is\n%s\nwant\n%s", name, got, want)
 	}
@@ -111,40 +107,9 @@ func TestWrap(t *testing.T) {
 	}
 }
 
-func TestDoctorUsage(t *testing.T) {
-	for _, c := range []struct{ args, says string }{
-		{"doctor --ttl 1ms", "--ttl is 1ms"},
-		{"doctor --max-ttl 1s", "--max-ttl is 1s, it must be at least --ttl, 10s"},
-		{"doctor --max-ttl -1s", "--max-ttl is -1s"},
-		{"doctor --for 2h", "--for is 2h"},
-		{"doctor --for -1s", "--for is -1s"},
-		{"doctor name", "unknown command"},
-		{"nodes name", "unknown command"},
-		{"nodes --watch=1ms", "--watch is 1ms"},
-		{"doctor --node nonsense", "it has no scheme"},
-	} {
-		r := newHome(t).start(append([]string{"fenlock"}, strings.Fields(c.args)...)...)
-		if r.want(64, c.says); r.rest() != "" {
-			t.Errorf("%s: it printed something", c.args)
-		}
-	}
-}
-
-// three servers that are admitted, with the URLs of them.
-func three(t *testing.T, config ...string) (servers []*testserver.Server, h *home) {
-	t.Helper()
-	servers = testserver.Group(t, testserver.Kinds(t)[0], 3, config...)
-	var urls []string
-	for _, s := range servers {
-		s.MarkAdmitted("fenlock:", 30*time.Second)
-		urls = append(urls, s.URL())
-	}
-	return servers, newHome(t, nodesVariable+"="+strings.Join(urls, ","))
-}
-
 // The exit status tells how bad it is, and what is ignored does not count.
 func TestDoctorExitStatus(t *testing.T) {
-	servers, h := three(t)
+	h, servers := group(t, 30*time.Second)
 	run := func(status int, args ...string) diagnosisDoc {
 		t.Helper()
 		r := h.start(append([]string{"fenlock", "doctor", "--json", "--for", "0s", "--ttl", "30s"}, args...)...)
@@ -218,9 +183,7 @@ func TestLookAtAFile(t *testing.T) {
 		t.Error(text)
 	}
 	r.want(0)
-	if err := os.Chmod(filepath.Join(h.state, "fenlock", "locks"), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chmod(filepath.Join(h.state, "fenlock", "locks"), 0o666))
 	r = h.start("fenlock", "doctor", "--ignore", "disk-space")
 	if text := r.rest(); !strings.Contains(text, "WARNING [file-mode]") || !strings.Contains(text, "chmod 600") {
 		t.Error(text)
@@ -244,13 +207,11 @@ func TestFullDiskIsNoContradiction(t *testing.T) {
 
 // Watched nodes are printed again and again, until it is ended by hand.
 func TestNodesAreWatched(t *testing.T) {
-	servers, h := three(t)
+	h, servers := group(t, 30*time.Second)
 	r := h.start("fenlock", "nodes", "--json", "--watch=100ms")
 	states := func() string {
 		var d nodesDoc
-		if err := json.Unmarshal([]byte(r.line()), &d); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal([]byte(r.line()), &d))
 		return fmt.Sprint(d.Usable, d.Nodes[1].State)
 	}
 	if got := states(); got != "3votes" {
@@ -285,9 +246,7 @@ func TestChecksAreDocumented(t *testing.T) {
 		}
 		for _, file := range files {
 			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if strings.HasSuffix(file, "_test.go") {
 				continue
 			}
@@ -299,9 +258,7 @@ func TestChecksAreDocumented(t *testing.T) {
 		}
 	}
 	text, err := os.ReadFile("../../../../docs/json.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, table, _ := strings.Cut(string(text), "| check | finds |")
 	inDocs := map[string]bool{}
 	for line := range strings.Lines(table) {

@@ -86,9 +86,7 @@ func TestOpenNodes(t *testing.T) {
 func TestNodeTimeout(t *testing.T) {
 	for url, want := range map[string]time.Duration{"file://" + t.TempDir() + "/a": 10 * time.Second, "valkey://h": 0} {
 		nodes, err := nodeFlags{urls: []string{url}}.open(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer closeAll(nodes)
 		if got := nodeTimeout(nodes, 40*time.Second); got != want {
 			t.Errorf("%s: %v, want %v", url, got, want)

@@ -25,13 +25,9 @@ const wild = "a\x1b]0;x\a\u009b2J\u0085\x7fb\u202ec\u00a0d\U000e0001<&>\u2028"
 func (h *home) store(holder string, names ...string) {
 	h.t.Helper()
 	folder := filepath.Join(h.state, "fenlock")
-	if err := os.MkdirAll(folder, 0o700); err != nil {
-		h.t.Fatal(err)
-	}
+	must(h.t, os.MkdirAll(folder, 0o700))
 	n, err := filenode.OpenFile(filepath.Join(folder, "locks"))
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	must(h.t, err)
 	defer n.Close()
 	for _, name := range names {
 		r := node.Request{Op: node.Acquire, Name: name, Holder: node.Holder(holder), TTL: time.Minute, Token: 1}
@@ -122,9 +118,7 @@ func TestOutputThatIsFull(t *testing.T) {
 	}
 	// Where there is no reader any more, that is no error to speak of.
 	read, write, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	read.Close()
 	defer write.Close()
 	var said strings.Builder

@@ -3,7 +3,6 @@
 package command
 
 import (
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -68,10 +67,7 @@ func TestTheCommandGetsNoPassword(t *testing.T) {
 	h := &home{t: t, env: append(slices.Clone(outer.env), "FENLOCK_NODES="+list)}
 	h.start("fenlock", "run", "--node", nodes, "x", "--", "fenlock", "run", "y", "--", "true").
 		want(64, "FENLOCK_NODES was withheld from this command", "--nodes-file", "--pass-nodes")
-	file := filepath.Join(t.TempDir(), "nodes")
-	if err := os.WriteFile(file, []byte(nodes+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := write(t, filepath.Join(t.TempDir(), "nodes"), nodes+"\n", 0o600)
 	h.start("fenlock", "run", "--node", nodes, "x", "--", "fenlock", "run", "--nodes-file", file, "y", "--",
 		"true").want(0)
 	h.start("fenlock", "run", "--node", nodes, "x", "--", "env", "FENLOCK_NODES_FILE="+file, "fenlock", "run", "y", "--",

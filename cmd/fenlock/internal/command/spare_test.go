@@ -113,12 +113,8 @@ func TestASpareWatchdogEndsNobodyElse(t *testing.T) {
 	// No shell builtin, and not for longer than this process is there.
 	other := exec.Command("sh", "-c", `while kill -0 $PPID 2>/dev/null; do env true || echo killed; done`)
 	out, err := other.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := other.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, other.Start())
 	for range 20 {
 		newSpare(os.Environ(), time.Microsecond).drop()
 	}

@@ -21,31 +21,19 @@ import (
 func pty(t *testing.T) (master, slave *os.File) {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { master.Close() })
-	if err := unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0))
 	n, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	slave, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|syscall.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	// After Ctrl-C and Ctrl-Z the kernel throws away what was printed, which may be what comes of
 	// them already.
 	modes, err := unix.IoctlGetTermios(int(slave.Fd()), unix.TCGETS)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	modes.Lflag |= unix.NOFLSH
-	if err := unix.IoctlSetTermios(int(slave.Fd()), unix.TCSETS, modes); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.IoctlSetTermios(int(slave.Fd()), unix.TCSETS, modes))
 	return master, slave
 }
 
@@ -68,14 +56,24 @@ func (h *home) session(script string) *session {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	// Not ignored, as it is after a test in which this process has taken a terminal back.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGTTOU)
-	if err := cmd.Start(); err != nil {
-		h.t.Fatal(err)
-	}
+	must(h.t, cmd.Start())
 	return &session{t: h.t, cmd: cmd, master: master, lines: bufio.NewScanner(master)}
 }
 
-// expect reads the terminal up to a line with the text.
-func (s *session) expect(text string) {
+// expect reads the terminal up to a line with each text in turn. A text after "> " is typed.
+func (s *session) expect(texts ...string) {
+	s.t.Helper()
+	for _, text := range texts {
+		if typed, is := strings.CutPrefix(text, "> "); is {
+			_, err := s.master.WriteString(typed)
+			must(s.t, err)
+			continue
+		}
+		s.read(text)
+	}
+}
+
+func (s *session) read(text string) {
 	s.t.Helper()
 	// A shell that never prints it would be read from for ever; with the session's leader all have
 	// hung up.
@@ -90,26 +88,12 @@ func (s *session) expect(text string) {
 	s.t.Fatalf("no line with %q; the terminal had:\n%s", text, strings.Join(seen, "\n"))
 }
 
-func (s *session) enter(text string) {
-	s.t.Helper()
-	if _, err := s.master.WriteString(text); err != nil {
-		s.t.Fatal(err)
-	}
-}
-
 // The command can read the terminal; afterwards its caller can.
 func TestTheTerminalIsLentAndGivenBack(t *testing.T) {
 	h := newHome(t)
 	s := h.session(`fenlock run x -- sh -c 'echo asking; read a; echo command has $a; exit 3'; echo status $?; read b; echo caller has $b`)
-	s.expect("asking")
-	s.enter("one\n")
-	s.expect("command has one")
-	s.expect("status 3")
-	s.enter("two\n")
-	s.expect("caller has two")
-	if err := s.cmd.Wait(); err != nil {
-		t.Error(err)
-	}
+	s.expect("asking", "> one\n", "command has one", "status 3", "> two\n", "caller has two")
+	must(t, s.cmd.Wait())
 }
 
 // Each command of a leader that leads again has the terminal, as the first had it. It may be
@@ -122,12 +106,8 @@ func TestTheTerminalIsLentAgain(t *testing.T) {
 		h.start("fenlock", "release", "--force", "--yes", "x").want(0)
 		s.expect("in the election again")
 	}
-	s.expect("ignores SIGTTOU: 0")
-	s.enter("it\n")
-	s.expect("got it")
-	if err := s.cmd.Wait(); err != nil {
-		t.Error(err)
-	}
+	s.expect("ignores SIGTTOU: 0", "> it\n", "got it")
+	must(t, s.cmd.Wait())
 }
 
 func TestCtrlC(t *testing.T) {
@@ -135,16 +115,11 @@ func TestCtrlC(t *testing.T) {
 	// A shell that waits dies of the same Ctrl-C, if it gets it. It does not:
 	// the command's group has the terminal.
 	s := h.session(`trap "echo caller interrupted" INT; fenlock run x -- sh -c 'trap "echo interrupted; exit 9" INT; echo ready; while :; do sleep 0.1; done'; echo status $?`)
-	s.expect("ready")
-	s.enter("\x03")
-	s.expect("interrupted")
-	s.expect("status 9")
+	s.expect("ready", "> \x03", "interrupted", "status 9")
 	// While waiting it is fenlock's.
 	end := h.hold("x")
 	s = h.session(`trap : INT; fenlock run x -- true; echo status $?`)
-	s.expect("waiting: ")
-	s.enter("\x03")
-	s.expect("status 130")
+	s.expect("waiting: ", "> \x03", "status 130")
 	end()
 }
 
@@ -174,13 +149,7 @@ func TestCtrlZ(t *testing.T) {
 	h := newHome(t)
 	s := h.session(`set -m; fenlock run x -- sh -c 'echo ready; read a; echo command has $a; exit 3'; echo stopped $?
 		fenlock run --no-wait x -- true; echo held $?; fg; echo status $?`)
-	s.expect("ready")
-	s.enter("\x1a")
-	s.expect("stopped 1")
-	s.expect("held 75")
-	s.enter("one\n")
-	s.expect("command has one")
-	s.expect("status 3")
+	s.expect("ready", "> \x1a", "stopped 1", "held 75", "> one\n", "command has one", "status 3")
 }
 
 // Ctrl-Z stops the whole job: all of a pipeline, and a fenlock around this one.
@@ -192,12 +161,7 @@ func TestCtrlZOfAJob(t *testing.T) {
 		"fenlock run y -- fenlock run x -- sh -c 'echo ready; read a; echo command has $a'",
 	} {
 		s := h.session("set -m; " + job + "; echo stopped $?; fg; echo ended $?")
-		s.expect("ready")
-		s.enter("\x1a")
-		s.expect("stopped 1")
-		s.enter("one\n")
-		s.expect("command has one")
-		s.expect("ended 0")
+		s.expect("ready", "> \x1a", "stopped 1", "> one\n", "command has one", "ended 0")
 	}
 }
 
@@ -208,22 +172,14 @@ func TestCtrlZOfABrokenLock(t *testing.T) {
 	h := newHome(t)
 	s := h.session(`set -m; fenlock run x -- sh -c 'echo ready; while :; do echo >>work; done'; echo stopped $?
 		fenlock release --force --yes x; before=$(wc -l <work); fg; echo status $?; echo did $(($(wc -l <work) - before)) more`)
-	s.expect("ready")
-	s.enter("\x1a")
-	s.expect("stopped 1")
-	s.expect("broken: x")
-	s.expect("status 76")
-	s.expect("did 0 more")
+	s.expect("ready", "> \x1a", "stopped 1", "broken: x", "status 76", "did 0 more")
 }
 
 // Where no shell would continue it, nothing stops.
 func TestCtrlZWithoutAShell(t *testing.T) {
 	h := newHome(t)
 	s := h.session(`exec fenlock run x -- sh -c 'echo ready; read a; echo command has $a; exit 3'`)
-	s.expect("ready")
-	s.enter("\x1a")
-	s.enter("one\n")
-	s.expect("command has one")
+	s.expect("ready", "> \x1a", "> one\n", "command has one")
 	s.cmd.Wait()
 	if got := s.cmd.ProcessState.ExitCode(); got != 3 {
 		t.Errorf("exit status %d", got)
@@ -234,21 +190,14 @@ func TestCtrlZWithoutAShell(t *testing.T) {
 func TestCtrlZByTime(t *testing.T) {
 	h := newHome(t).byTime()
 	s := h.session(`fenlock run x -- sh -c 'echo ready; read a; echo command has $a; exit 3'; echo status $?`)
-	s.expect("ready")
-	s.enter("\x1a")
-	s.expect("the command goes on")
-	s.enter("one\n")
-	s.expect("command has one")
-	s.expect("status 3")
+	s.expect("ready", "> \x1a", "the command goes on", "> one\n", "command has one", "status 3")
 }
 
 // The modes that a killed editor set are undone.
 func TestTheTerminalsModesAreRestored(t *testing.T) {
 	h := newHome(t)
 	s := h.session(`fenlock run --ttl 1s --max-hold 1s x -- sh -c 'trap "" TERM; stty raw -echo; sleep 60'; echo status $?; stty -a | tr ";" "\n" | grep -w -- "icanon\|echo"; echo done`)
-	s.expect("status 76")
-	s.expect(" icanon ")
-	s.expect("done")
+	s.expect("status 76", " icanon ", "done")
 }
 
 // A user that breaks a lock is shown what, and asked.
@@ -261,11 +210,7 @@ func TestReleaseAsks(t *testing.T) {
 		{"y", "broken: x, held by host/42", "status 0"},
 	} {
 		s := h.session("fenlock release --force x; echo status $?")
-		s.expect("x is held by host/42")
-		s.expect("the queue is empty")
-		fmt.Fprintln(s.master, c.answer)
-		s.expect(c.says)
-		s.expect(c.status)
+		s.expect("x is held by host/42", "the queue is empty", "> "+c.answer+"\n", c.says, c.status)
 	}
 	end()
 }
@@ -273,7 +218,7 @@ func TestReleaseAsks(t *testing.T) {
 // Where the lock is seen to be free, the user is not asked, and nothing is broken. That includes
 // the lock of a client that has come meanwhile.
 func TestNothingToBreak(t *testing.T) {
-	servers, h := three(t)
+	h, servers := group(t, 30*time.Second)
 	h.start("fenlock", "run", "b", "--", "true").want(0)
 	servers[2].Kill() // it might have something
 	registers := func() (all []string) {
@@ -284,8 +229,7 @@ func TestNothingToBreak(t *testing.T) {
 	}
 	before := registers()
 	s := h.session("fenlock release --force a; echo status $?")
-	s.expect("a is free")
-	s.expect("status 0")
+	s.expect("a is free", "status 0")
 	if after := registers(); !slices.Equal(before, after) {
 		t.Errorf("the registers were %q, and are %q", before, after)
 	}

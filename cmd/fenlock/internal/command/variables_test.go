@@ -121,9 +121,7 @@ func TestASubcommandAlone(t *testing.T) {
 		var help []string
 		for _, only := range []string{s.name, ""} {
 			cmd, _, err := rootCommand(only).Find([]string{s.name})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			help = append(help, cmd.Long+cmd.UsageString())
 		}
 		if help[0] != help[1] {

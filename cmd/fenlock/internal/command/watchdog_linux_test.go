@@ -37,9 +37,7 @@ func anyWatchdogOf(r *running) int {
 	r.t.Helper()
 	// Each thread has the children that it has started.
 	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", r.cmd.Process.Pid))
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must(r.t, err)
 	var text []byte
 	for _, file := range files {
 		more, _ := os.ReadFile(file)
@@ -142,9 +140,7 @@ func TestTheWatchdogBeginsFirst(t *testing.T) {
 // A user that starts it by hand with a socket on stdin, as ssh or inetd may give, is told.
 func TestTheWatchdogByHand(t *testing.T) {
 	ours, theirs, err := watchdog.Pair()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer syscall.Close(ours)
 	in := os.NewFile(uintptr(theirs), "stdin")
 	defer in.Close()
@@ -225,9 +221,7 @@ func TestTheWatchdogEnds(t *testing.T) {
 // A reader that does not read what fenlock prints does not keep it from ending the command.
 func TestStderrIsNotRead(t *testing.T) {
 	read, write, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer read.Close()
 	fill(t, write)
 	h := newHome(t).byTime()
@@ -235,13 +229,9 @@ func TestStderrIsNotRead(t *testing.T) {
 		cmd := exec.CommandContext(t.Context(), program, "run", "--ttl", "1s", "--max-hold", "1s", flag, "x", "--", "sh",
 			"-c", family+" 2>&-")
 		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		cmd.Env, cmd.Stderr = h.env, write
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, cmd.Start())
 		r := &running{t: t, cmd: cmd}
 		text := make([]byte, 100)
 		n, _ := out.Read(text)
@@ -381,9 +371,7 @@ func TestTheStartIsNotTold(t *testing.T) {
 		"sleep 3600 & kill -STOP $$; sleep 3600")
 	defer theirs.Close()
 	out, in, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer out.Close()
 	cmd.Stdout = in
 	w.run(t, cmd)

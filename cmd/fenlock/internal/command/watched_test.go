@@ -25,9 +25,7 @@ func fakeWatchdog(t *testing.T, within time.Duration, script string) (w *watched
 		w.others[p.Pid] = p
 	}
 	a, b, err := watchdog.Pair()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for end, descriptor := range map[*watchdog.Link]int{&w.link: a, &theirs: b} {
 		if *end, err = watchdog.NewLink(descriptor); err != nil {
 			t.Fatal(err)
@@ -42,9 +40,7 @@ func fakeWatchdog(t *testing.T, within time.Duration, script string) (w *watched
 // run starts the script.
 func (w *watched) run(t *testing.T, cmd *exec.Cmd) {
 	t.Helper()
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Start())
 	w.process = cmd.Process
 	go func() {
 		cmd.Wait()
@@ -60,18 +56,12 @@ func (w *watched) run(t *testing.T, cmd *exec.Cmd) {
 func held(t *testing.T, ttl time.Duration) *fenlock.Lock {
 	t.Helper()
 	n, err := filenode.OpenFile(t.TempDir() + "/x")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	l, err := fenlock.New(fenlock.Config{Nodes: []fenlock.Node{n}, TTL: ttl, MaxTTL: max(ttl, fenlock.DefaultMaxTTL)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { l.Close() })
 	lock, err := l.Acquire(t.Context(), "x")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return lock
 }
 

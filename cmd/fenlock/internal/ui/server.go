@@ -1,7 +1,6 @@
 package ui
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -136,6 +135,10 @@ func asset(name, kind string) http.HandlerFunc {
 		h.Set("Content-Type", kind)
 		h.Set("Cache-Control", "no-cache") // but ask whether it is still the same
 		h.Set("ETag", tag)
-		http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(text))
+		if r.Header.Get("If-None-Match") == tag {
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
+		w.Write(text)
 	}
 }
