@@ -31,7 +31,10 @@ func main() {
 	flag.Parse()
 	var out testserver.Outside
 	defer out.Close()
-	err := testserver.Try(func() error { return measure(&out, *locks, *waiters, *cycles, *held) })
+	err := testserver.Try(func() error {
+		measure(&out, *locks, *waiters, *cycles, *held)
+		return nil
+	})
 	if err != nil {
 		out.Close()
 		fmt.Fprintln(os.Stderr, "sizing:", err)
@@ -39,80 +42,70 @@ func main() {
 	}
 }
 
-// server is the one that is measured.
-type server struct{ port, folder string }
+// server is the one that is measured. What fails ends the measurement.
+type server struct {
+	out          *testserver.Outside
+	port, folder string
+}
 
-func start(out *testserver.Outside) (*server, error) {
-	s := &server{strconv.Itoa(testserver.FreePort(out)), out.TempDir()}
+func (s *server) must(err error) {
+	if err != nil {
+		s.out.Fatal(err)
+	}
+}
+
+func start(out *testserver.Outside) *server {
+	s := &server{out, strconv.Itoa(testserver.FreePort(out)), out.TempDir()}
 	conf, err := filepath.Abs("../valkey/fenlock.conf")
-	if err != nil {
-		return nil, err
-	}
+	s.must(err)
 	path, err := exec.LookPath("valkey-server")
-	if err != nil {
-		return nil, err
-	}
+	s.must(err)
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	// For this machine only, for a minute: no passwords.
 	p, err := testserver.Launch(ctx, out, s.folder, path,
 		[]string{conf, "--aclfile", "", "--port", s.port, "--dir", s.folder, "--maxmemory", "0"},
-		func() error { _, err := s.info("used_memory"); return err })
+		func() error { _, err := s.ask("INFO"); return err })
 	out.Cleanup(p.Kill)
-	return s, err
+	s.must(err)
+	return s
 }
 
-// info returns a number of the server's INFO.
-func (s *server) info(field string) (float64, error) {
-	said, err := exec.Command("valkey-cli", "-p", s.port, "INFO").CombinedOutput()
+func (s *server) ask(command string) (string, error) {
+	said, err := exec.Command("valkey-cli", "-p", s.port, command).CombinedOutput()
 	if err != nil {
-		return 0, fmt.Errorf("%w: %s", err, said)
+		return "", fmt.Errorf("%w: %s", err, said)
 	}
-	return strconv.ParseFloat(testserver.Field(string(said), field), 64)
-}
-
-// keys returns how many keys there are.
-func (s *server) keys() (int, error) {
-	said, err := exec.Command("valkey-cli", "-p", s.port, "DBSIZE").Output()
-	if err != nil {
-		return 0, err
-	}
-	return strconv.Atoi(strings.TrimSpace(string(said)))
+	return strings.TrimSpace(string(said)), nil
 }
 
 // figures are what is read before and after.
 type figures struct{ memory, cpu, file, clients float64 }
 
-func (s *server) figures() (f figures, err error) {
+func (s *server) figures() figures {
 	time.Sleep(time.Second) // buffers are given back
-	var errs [5]error
-	var user, system float64
-	f.memory, errs[0] = s.info("used_memory")
-	user, errs[1] = s.info("used_cpu_user")
-	system, errs[2] = s.info("used_cpu_sys")
-	f.file, errs[3] = s.info("aof_current_size")
-	f.clients, errs[4] = s.info("connected_clients")
-	f.cpu = user + system
-	return f, errors.Join(errs[:]...)
+	info, err := s.ask("INFO")
+	s.must(err)
+	number := func(field string) float64 {
+		n, err := strconv.ParseFloat(testserver.Field(info, field), 64)
+		s.must(err)
+		return n
+	}
+	return figures{memory: number("used_memory"), cpu: number("used_cpu_user") + number("used_cpu_sys"),
+		file: number("aof_current_size"), clients: number("connected_clients")}
 }
 
-func (s *server) client() (*fenlock.Locker, error) {
+func (s *server) client() *fenlock.Locker {
 	n, err := valkeynode.Open("valkey://127.0.0.1:" + s.port)
-	if err != nil {
-		return nil, err
-	}
-	return fenlock.New(fenlock.Config{Nodes: []fenlock.Node{n}, NewServers: true})
+	s.must(err)
+	l, err := fenlock.New(fenlock.Config{Nodes: []fenlock.Node{n}, NewServers: true})
+	s.must(err)
+	return l
 }
 
-func measure(out *testserver.Outside, locks, waiters, cycles int, held time.Duration) error {
-	s, err := start(out)
-	if err != nil {
-		return err
-	}
-	l, err := s.client()
-	if err != nil {
-		return err
-	}
+func measure(out *testserver.Outside, locks, waiters, cycles int, held time.Duration) {
+	s := start(out)
+	l := s.client()
 	defer l.Close()
 	ctx := context.Background()
 	cycle := func(name string) error {
@@ -123,46 +116,28 @@ func measure(out *testserver.Outside, locks, waiters, cycles int, held time.Dura
 		return lock.Release(ctx)
 	}
 	// All registers there are: they stay.
-	if err := inParallel(locks, func(i int) error { return cycle(fmt.Sprint("registers/", i)) }); err != nil {
-		return err
-	}
-	empty, err := s.figures()
-	if err != nil {
-		return err
-	}
+	s.must(inParallel(locks, func(i int) error { return cycle(fmt.Sprint("registers/", i)) }))
+	empty := s.figures()
 	fmt.Printf("a server with its registers: %.1f MiB\n", empty.memory/(1<<20))
 
 	began := time.Now()
 	for i := range cycles {
-		if err := cycle(fmt.Sprint("one/", i)); err != nil {
-			return err
-		}
+		s.must(cycle(fmt.Sprint("one/", i)))
 	}
 	took := time.Since(began)
-	after, err := s.figures()
-	if err != nil {
-		return err
-	}
+	after := s.figures()
 	fmt.Printf("acquire and release, one after the other, each on the disk: %v, %.0f bytes of the append-only file\n",
 		(took / time.Duration(cycles)).Round(time.Microsecond), (after.file-empty.file)/float64(cycles))
 
-	if err := inParallel(locks, func(i int) error {
+	s.must(inParallel(locks, func(i int) error {
 		_, err := l.Acquire(ctx, fmt.Sprintf("held/with-a-name-of-thirty-two-%05d", i))
 		return err
-	}); err != nil {
-		return err
-	}
-	full, err := s.figures()
-	if err != nil {
-		return err
-	}
+	}))
+	full := s.figures()
 	time.Sleep(held)
-	later, err := s.figures()
-	if err != nil {
-		return err
-	}
-	if keys, err := s.keys(); err != nil || keys != locks+1 {
-		return fmt.Errorf("%d keys for %d locks: this machine is too slow to hold so many (%v)", keys, locks, err)
+	later := s.figures()
+	if keys, err := s.ask("DBSIZE"); err != nil || keys != strconv.Itoa(locks+1) {
+		out.Fatalf("%s keys for %d locks: this machine is too slow to hold so many (%v)", keys, locks, err)
 	}
 	fmt.Printf("%d locks held by one process, names of 32 bytes, TTL 10 s: %.0f bytes a lock, %.1f %% of a core, %.1f kB of file a second\n",
 		locks, (full.memory-empty.memory)/float64(locks), 100*(later.cpu-full.cpu)/(held.Seconds()+1),
@@ -174,23 +149,16 @@ func measure(out *testserver.Outside, locks, waiters, cycles int, held time.Dura
 	waiting, cancel := context.WithCancel(ctx)
 	defer cancel()
 	for range waiters {
-		other, err := s.client()
-		if err != nil {
-			return err
-		}
+		other := s.client()
 		wg.Go(func() {
 			defer other.Close()
 			other.Acquire(waiting, "held/with-a-name-of-thirty-two-00000")
 		})
 	}
 	time.Sleep(15 * time.Second)
-	crowded, err := s.figures()
-	if err != nil {
-		return err
-	}
+	crowded := s.figures()
 	fmt.Printf("%d processes that wait for one lock: %.1f kB each, with their %.1f connections\n",
 		waiters, (crowded.memory-later.memory)/float64(waiters)/1000, (crowded.clients-later.clients)/float64(waiters))
-	return nil
 }
 
 // inParallel calls f for each number below n, 64 at a time.
