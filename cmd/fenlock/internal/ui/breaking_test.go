@@ -68,10 +68,8 @@ func TestBreak(t *testing.T) {
 
 // A confirmation holds only for what the page has shown.
 func TestBreakAnotherHolder(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFake(3)
+	onPage(t, 3, Config{AllowRelease: true}, func(t *testing.T, f *fake, a *asking) {
 		f.hold("a", "host-a", 10)
-		a := browse(t, Config{Source: f, AllowRelease: true})
 		form := a.get("/break?name=a").form(t, "a")
 		time.Sleep(time.Second)
 		f.hold("a", "host-a", 11) // the same process, later
@@ -110,10 +108,8 @@ func TestBreakFromAnotherSite(t *testing.T) {
 }
 
 func TestReadOnly(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFake(3)
+	onPage(t, 3, Config{}, func(t *testing.T, f *fake, a *asking) {
 		f.hold("a", "host-a", 10)
-		a := browse(t, Config{Source: f})
 		a.get("/").want(t, 200, "not", "break?", "Break")
 		a.get("/lock?name=a").want(t, 200, "not", "break?", "Break")
 		a.get("/break?name=a").want(t, 403, "without --allow-release")

@@ -158,15 +158,13 @@ func (f *fake) share(name string, slots int, labels ...string) {
 
 // The page names each holder of a shared lock and of a slot, and the trail tells what they do.
 func TestShared(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFake(3)
+	onPage(t, 3, Config{AllowRelease: true}, func(t *testing.T, f *fake, a *asking) {
 		f.share("read", 0, "<b>web-1</b>/17", "web-2/18", "web-3/19", "web-4/20")
 		f.share("gpu", 5, "job-1", "job-2", "job-3")
 		for i := range 3 {
 			f.hold(fmt.Sprint("gpu#", i), fmt.Sprint("job-", i+1), 10, "w1", "w2")
 		}
 		f.share("alone", 0, "reader/1")
-		a := browse(t, Config{Source: f, AllowRelease: true})
 		r := a.get("/")
 		r.want(t, 200, "shared by 4", "&lt;b&gt;web-1&lt;/b&gt;/17", "web-3/19", "and 1 more", "3 of 5 slots", "job-3",
 			`href="lock?name=gpu%232"`, "reader/1", "3 locks are held, and 2 wait.", "not", "<b>web-1", "web-4/20",
@@ -242,10 +240,8 @@ func TestWaitersForSlots(t *testing.T) {
 // What a page shows of a shared lock is what it breaks: another one that shares it has it ask
 // again.
 func TestBreakShared(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFake(3)
+	onPage(t, 3, Config{AllowRelease: true}, func(t *testing.T, f *fake, a *asking) {
 		f.share("read", 0, "web-1/17", "web-2/18")
-		a := browse(t, Config{Source: f, AllowRelease: true})
 		form := a.get("/break?name=read").form(t, "read")
 		l := f.locks["read"]
 		f.share("read", 0, "web-1/17", "web-3/19")

@@ -53,9 +53,7 @@ func TestMetrics(t *testing.T) {
 // Between two rare scrapes the group is not looked at. However frequent the scrapes are, the
 // nodes are asked at most once a second.
 func TestMetricsLooks(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFake(3)
-		a := browse(t, Config{Source: f})
+	onPage(t, 3, Config{}, func(t *testing.T, f *fake, a *asking) {
 		for range 4 {
 			a.get("/metrics").want(t, 200)
 			time.Sleep(15 * time.Second)
@@ -83,9 +81,7 @@ func TestMetricsLooks(t *testing.T) {
 
 // The token of the page is that of the metrics, and the page's host is theirs.
 func TestMetricsToken(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFake(3)
-		a := browse(t, Config{Source: f, Token: testToken, Hosts: []string{"locks.example.com"}})
+	onPage(t, 3, Config{Token: testToken, Hosts: []string{"locks.example.com"}}, func(t *testing.T, f *fake, a *asking) {
 		for _, r := range []answer{a.get("/metrics"), a.get("/metrics", "Authorization", "Bearer x"),
 			a.get("/metrics", "Authorization", testToken)} {
 			r.want(t, 401, "not", "fenlock_")

@@ -36,6 +36,16 @@ func browse(t *testing.T, c Config) *asking {
 	return &asking{t: t, client: client, header: http.Header{}, host: "127.0.0.1:5625"}
 }
 
+// onPage runs a test in a bubble, with a browser that shows the page of a fake group.
+func onPage(t *testing.T, nodes int, c Config, test func(t *testing.T, f *fake, a *asking)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(nodes)
+		c.Source = f
+		test(t, f, browse(t, c))
+	})
+}
+
 // answer is what came of a request.
 type answer struct {
 	status int
@@ -196,10 +206,8 @@ func TestTurns(t *testing.T) {
 }
 
 func TestBadInput(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFake(1)
+	onPage(t, 1, Config{AllowRelease: true}, func(t *testing.T, f *fake, a *asking) {
 		f.hold("a", "x", 1)
-		a := browse(t, Config{Source: f, AllowRelease: true})
 		long := strings.Repeat("n", fenlock.MaxNameLength+1)
 		for path, said := range map[string]string{
 			"/?page=0": "there is no page", "/?page=-1": "there is no page", "/?page=99999999999999999999": "there is no page",
@@ -271,13 +279,11 @@ func TestEscaping(t *testing.T) {
 
 // Thousands of locks are shown a page at a time.
 func TestManyLocks(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFake(5)
+	onPage(t, 5, Config{}, func(t *testing.T, f *fake, a *asking) {
 		for i := range 50_000 {
 			f.hold(fmt.Sprintf("lock-%05d", i), "x", 1)
 		}
 		f.hold("lock-00777", "x", 1, "w")
-		a := browse(t, Config{Source: f})
 		rows := func(r answer) int { return strings.Count(r.body, `<tr id="lock-`) }
 		r := a.get("/")
 		if r.want(t, 200, "More than 2,000 locks", "Page 1 of 20", "only the first 2,000 are looked at", `href="./?page=2"`,

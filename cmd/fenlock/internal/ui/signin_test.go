@@ -26,10 +26,8 @@ func signedIn(t *testing.T, c Config) *asking {
 
 // Without the token there is nothing to be had but the files of the page.
 func TestNoToken(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFake(3)
+	onPage(t, 3, Config{Token: testToken, AllowRelease: true}, func(t *testing.T, f *fake, a *asking) {
 		f.hold("secret-name", "secret-label", 1)
-		a := browse(t, Config{Source: f, Token: testToken, AllowRelease: true})
 		form := url.Values{"name": {"secret-name"}, "seen": {fingerprint(f.locks["secret-name"])}}
 		for _, r := range []answer{
 			a.get("/"), a.get("/lock?name=secret-name"), a.get("/events"), a.get("/break?name=secret-name"), a.get("/none"),
@@ -55,10 +53,8 @@ func TestNoToken(t *testing.T) {
 }
 
 func TestToken(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFake(3)
+	onPage(t, 3, Config{Token: testToken}, func(t *testing.T, f *fake, a *asking) {
 		f.hold("a", "x", 1)
-		a := browse(t, Config{Source: f, Token: testToken})
 		r := a.get("/lock?name=a&token=" + url.QueryEscape(testToken))
 		cookie := r.header.Get("Set-Cookie")
 		if r.status != 303 || r.header.Get("Location") != "./lock?name=a" || r.header.Get("Cache-Control") != "no-store" {

@@ -67,10 +67,8 @@ func (s *listening) tryNext() (u update, ok bool) {
 
 // A page is sent all at first, then what has changed.
 func TestStream(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFake(3)
+	onPage(t, 3, Config{}, func(t *testing.T, f *fake, a *asking) {
 		f.hold("a", "host-a", 10)
-		a := browse(t, Config{Source: f})
 		s := a.stream("/events")
 		if kind := s.resp.Header.Get("Content-Type"); s.resp.StatusCode != 200 || kind != "text/event-stream" {
 			t.Fatalf("%d, %s", s.resp.StatusCode, kind)
@@ -114,9 +112,7 @@ func TestStream(t *testing.T) {
 
 // A browser that comes back is told what it has missed.
 func TestStreamGoesOn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFake(3)
-		a := browse(t, Config{Source: f})
+	onPage(t, 3, Config{}, func(t *testing.T, f *fake, a *asking) {
 		s := a.stream("/events")
 		s.next()
 		last := s.id
@@ -140,9 +136,7 @@ func TestStreamGoesOn(t *testing.T) {
 
 // The page of one lock is about that lock.
 func TestStreamOfOneLock(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFake(3)
-		a := browse(t, Config{Source: f, AllowRelease: true})
+	onPage(t, 3, Config{AllowRelease: true}, func(t *testing.T, f *fake, a *asking) {
 		a.get("/lock?name=a").want(t, 200, "Free: it has no holder", "No waiters.", "not", "break?")
 		s := a.stream("/events?name=a")
 		s.next()
@@ -165,12 +159,10 @@ func TestStreamOfOneLock(t *testing.T) {
 
 // A browser that does not read is let go, and holds up no other.
 func TestSlowReader(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFake(3)
+	onPage(t, 3, Config{}, func(t *testing.T, f *fake, a *asking) {
 		for i := range 200 {
 			f.hold(fmt.Sprint(i), "x", 1)
 		}
-		a := browse(t, Config{Source: f})
 		slow, quick := a.stream("/events"), a.stream("/events")
 		for range 10 {
 			quick.next()
@@ -190,10 +182,8 @@ func TestSlowReader(t *testing.T) {
 
 // Only so many pages can be open.
 func TestManyStreams(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFake(3)
+	onPage(t, 3, Config{}, func(t *testing.T, f *fake, a *asking) {
 		f.hold("a", "x", 1)
-		a := browse(t, Config{Source: f})
 		var all []*listening
 		for range maxStreams {
 			s := a.stream("/events")
