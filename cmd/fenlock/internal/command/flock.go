@@ -28,8 +28,7 @@ func registerFlock(cmd *cobra.Command) {
 		f.MarkHidden(name)
 	}
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		var unknown *pflag.NotExistError
-		if errors.As(err, &unknown) {
+		if unknown, is := errors.AsType[*pflag.NotExistError](err); is {
 			if why := noFlock[unknown.GetSpecifiedName()]; why != "" {
 				return exitf(exitUsage, "%v: %s (see %s --help)", err, why, cmd.CommandPath())
 			}

@@ -107,14 +107,13 @@ func stopReason(lock *fenlock.Lock, end, limit time.Duration) string {
 // release gives the lock back, and returns err, unless the lock was lost before the command had
 // ended by itself. Then some of its work was done without a lock.
 func (o *runOptions) release(lock *fenlock.Lock, err error) error {
-	var exit *exitError
-	if errors.As(err, &exit) && exit.keep {
+	exit, is := errors.AsType[*exitError](err)
+	if is && exit.keep {
 		return err
 	}
 	released := lock.Release(context.Background())
-	stopped := errors.As(err, &exit) && exit.status == exitLost
 	switch {
-	case stopped:
+	case is && exit.status == exitLost: // it was stopped
 	case errors.Is(released, fenlock.ErrLost), errors.Is(released, fenlock.ErrMaxHold):
 		return lostf("the command ended by itself, but %v", released)
 	case released != nil && o.kept.After(time.Now()):

@@ -100,8 +100,7 @@ func (h *hold) run(name string) error {
 	}
 	defer locker.Close()
 	lock, err := h.acquireOrSignal(locker, name, h.signals)
-	var exit *exitError
-	if errors.As(err, &exit) && exit.status == exitSignal+int(inputEnded) {
+	if exit, is := errors.AsType[*exitError](err); is && exit.status == exitSignal+int(inputEnded) {
 		return noInput(name)
 	}
 	if err != nil {
@@ -145,8 +144,7 @@ func (h *hold) follow(lock *fenlock.Lock) error {
 	}()
 	h.tell("held", lock, nil)
 	err := h.until(lock)
-	var exit *exitError
-	if errors.As(err, &exit) && exit.keep {
+	if exit, is := errors.AsType[*exitError](err); is && exit.keep {
 		return err
 	}
 	switch released := lock.Release(context.Background()); {

@@ -143,8 +143,8 @@ func (o *runOptions) openNodes() ([]fenlock.Node, error) {
 func (o *runOptions) leadAgain(turn func() error) error {
 	for {
 		err := turn()
-		var exit *exitError
-		if !errors.As(err, &exit) || !exit.again || o.unwanted {
+		exit, is := errors.AsType[*exitError](err)
+		if !is || !exit.again || o.unwanted {
 			return err
 		}
 		say("no longer the leader, and in the election again: %s", exit.message)

@@ -15,8 +15,7 @@ import (
 // flagError makes an error of package pflag one of the usage.
 func flagError(cmd *cobra.Command, err error) error {
 	hint := didYouMean("--", meant(cmd, err))
-	var invalid *pflag.InvalidValueError
-	if errors.As(err, &invalid) {
+	if invalid, is := errors.AsType[*pflag.InvalidValueError](err); is {
 		// What package strconv and package time say names functions of Go.
 		ofGo := errors.As(err, new(*strconv.NumError)) || strings.HasPrefix(invalid.Unwrap().Error(), "time: ")
 		expected := map[string]string{"bool": "true or false", "int": "a whole number in range",

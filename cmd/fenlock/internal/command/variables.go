@@ -124,8 +124,7 @@ func setFlags(flags *pflag.FlagSet) (set map[string]string, err error) {
 			return
 		}
 		if failed := flags.Set(f.Name, value); failed != nil {
-			var invalid *pflag.InvalidValueError
-			if errors.As(failed, &invalid) {
+			if invalid, is := errors.AsType[*pflag.InvalidValueError](failed); is {
 				failed = invalid.Unwrap()
 			}
 			if f.Value.Type() == "bool" {

@@ -109,8 +109,7 @@ func TestTheWatchdogGetsStuck(t *testing.T) {
 			}
 			select {
 			case err := <-done:
-				var exit *exitError
-				if !errors.As(err, &exit) || exit.status != test.status || exit.keep {
+				if exit, is := errors.AsType[*exitError](err); !is || exit.status != test.status || exit.keep {
 					t.Errorf("%#v", err)
 				}
 			case <-time.After(limit):

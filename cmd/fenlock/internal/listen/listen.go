@@ -49,8 +49,7 @@ func TCP(address string, p Purpose) (net.Listener, error) {
 
 // cause is the error of a system call, without the address that it was for.
 func cause(err error) error {
-	var op *net.OpError
-	if errors.As(err, &op) {
+	if op, is := errors.AsType[*net.OpError](err); is {
 		return op.Err
 	}
 	return err

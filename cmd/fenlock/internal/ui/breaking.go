@@ -92,8 +92,7 @@ func (p *pages) look(ctx context.Context, w http.ResponseWriter, name string) (l
 
 func (p *pages) refuse(w http.ResponseWriter, name, head string, err error, more string) {
 	text := []string{sentence(err)}
-	var quorum *fenlock.QuorumError
-	if errors.As(err, &quorum) {
+	if quorum, is := errors.AsType[*fenlock.QuorumError](err); is {
 		text = []string{fmt.Sprintf("%d of %d nodes do not answer, or do not vote.", len(quorum.Errors), quorum.Nodes)}
 		for _, n := range quorum.Errors {
 			text = append(text, address(n.Node)+": "+reason(n.Node, n.Err))

@@ -145,12 +145,11 @@ type watchdog struct {
 	open     bool          // it was not answered
 }
 
-// ask asks how long the lock is valid, and returns when it did.
-func (w *watchdog) ask() time.Duration {
+// ask asks how long the lock is valid.
+func (w *watchdog) ask() {
 	w.question++
 	w.open, w.asked = true, clock.Now()
 	w.link.Report(News{Asks: w.question})
-	return w.asked
 }
 
 // end returns the end of the validity by an answer, false if it is no answer to the
