@@ -134,23 +134,17 @@ func describeShares(w io.Writer, l admin.LockInfo, now time.Time) {
 	fmt.Fprintln(w)
 	table := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	for _, s := range l.Shares {
-		held, token, ends := "-", "-", "no end"
-		if !s.Since.IsZero() {
-			held = ago(now.Sub(s.Since))
-		}
-		if s.Token != 0 {
-			token = s.Token.String()
-		}
-		if s.Left > 0 {
+		ends := "no end"
+		switch {
+		case s.Nodes <= len(l.Votes)/2:
+			ends = "on too few nodes"
+		case l.Bound:
+			ends = "ends with its processes"
+		case s.Left > 0:
 			ends = s.Left.Round(100*time.Millisecond).String() + " left"
 		}
-		if l.Bound {
-			ends = "ends with its processes"
-		}
-		if s.Nodes <= len(l.Votes)/2 {
-			ends = "on too few nodes"
-		}
-		fmt.Fprintf(table, "    %s\tfor %s\ttoken %s\t%s\n", printable(orUnknown(s.Label)), held, token, ends)
+		fmt.Fprintf(table, "    %s\tfor %s\ttoken %s\t%s\n", printable(orUnknown(s.Label)), since(s.Since, now),
+			number(s.Token), ends)
 	}
 	table.Flush()
 }

@@ -3,11 +3,13 @@
 package command
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
 	"unicode"
 
+	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/admin"
 )
 
@@ -21,16 +23,12 @@ func printable(text string) string {
 	return text
 }
 
-func orDash(text string) string {
-	if text == "" {
-		return "-"
-	}
-	return text
-}
+func orDash(text string) string { return cmp.Or(text, "-") }
 
-func count(n int) string {
+// number is a count or a token, and a dash for none.
+func number[N int | fenlock.Token](n N) string {
 	if n == 0 {
-		return ""
+		return "-"
 	}
 	return fmt.Sprint(n)
 }
@@ -86,18 +84,13 @@ func together(l admin.LockInfo) string {
 	return strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1]
 }
 
-func orUnknown(label string) string {
-	if label == "" {
-		return "(another program)"
-	}
-	return label
-}
+func orUnknown(label string) string { return cmp.Or(label, "(another program)") }
 
-func since(l admin.LockInfo, now time.Time) string {
-	if l.Since.IsZero() {
+func since(begin, now time.Time) string {
+	if begin.IsZero() {
 		return "-"
 	}
-	return ago(now.Sub(l.Since))
+	return ago(now.Sub(begin))
 }
 
 func left(l admin.LockInfo) string {
@@ -110,13 +103,6 @@ func left(l admin.LockInfo) string {
 		return "no end"
 	}
 	return l.Left.Round(100 * time.Millisecond).String()
-}
-
-func tokenText(l admin.LockInfo) string {
-	if l.Token == 0 {
-		return ""
-	}
-	return l.Token.String()
 }
 
 func votes(l admin.LockInfo) string {

@@ -80,8 +80,7 @@ func (f *lookFlags) list(ctx context.Context, a *admin.Admin, w io.Writer, patte
 	}
 	for _, l := range shown {
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", printable(l.Name), l.State, printable(orDash(heldBy(l))),
-			since(l, now),
-			left(l), orDash(tokenText(l)), votes(l), orDash(count(l.Waiting)))
+			since(l.Since, now), left(l), number(l.Token), votes(l), number(l.Waiting))
 	}
 	table.Flush()
 	switch {

@@ -83,18 +83,11 @@ func (v groupView) table() string {
 			up = ago(e.Uptime)
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", printable(n.Node), state, orDash(milliseconds(e.RoundTrip)),
-			orDash(printable(strings.TrimSpace(e.Product+" "+e.Version))), orDash(printable(e.Role)), members(e), orDash(up))
+			orDash(printable(strings.TrimSpace(e.Product+" "+e.Version))), orDash(printable(e.Role)),
+			number(len(e.Members)), orDash(up))
 	}
 	w.Flush()
 	return b.String()
-}
-
-// members says how many nodes the group has that a server belongs to.
-func members(e node.Examination) string {
-	if len(e.Members) == 0 {
-		return "-"
-	}
-	return fmt.Sprint(len(e.Members))
 }
 
 func milliseconds(d time.Duration) string {

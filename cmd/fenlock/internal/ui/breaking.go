@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/fenlock/fenlock"
@@ -173,12 +174,7 @@ func (p *pages) broken(w http.ResponseWriter, name string, broken admin.Broken) 
 
 // untaken reports that no node has a lease, and all have said so.
 func untaken(l admin.LockInfo) bool {
-	for _, v := range l.Votes {
-		if v.Err != nil || v.Leased {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(l.Votes, func(v admin.Vote) bool { return v.Err != nil || v.Leased })
 }
 
 // fingerprint stands for the holder that a page has shown.

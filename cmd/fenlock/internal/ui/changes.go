@@ -89,7 +89,7 @@ func quorumChanges(prev, next *picture) []event {
 }
 
 func holderChanges(prev, next *picture) (all []event) {
-	for _, name := range sorted(next.held) {
+	for _, name := range slices.Sorted(maps.Keys(next.held)) {
 		now, before := next.held[name], prev.held[name]
 		switch _, was := prev.held[name]; {
 		case now.slots > 0: // its slots are locks of their own, and tell it
@@ -103,7 +103,7 @@ func holderChanges(prev, next *picture) (all []event) {
 			all = append(all, shareChanges(name, before, now)...)
 		}
 	}
-	for _, name := range sorted(prev.held) {
+	for _, name := range slices.Sorted(maps.Keys(prev.held)) {
 		h := prev.held[name]
 		if _, is := next.held[name]; !is && !next.beyond(name) && h.slots == 0 {
 			all = append(all, event{kind: freed, lock: name, text: "free; " + who(h.label) + " had it"})
@@ -192,8 +192,4 @@ func withToken(h holding) string {
 		return ""
 	}
 	return ", token " + h.token.String()
-}
-
-func sorted(held map[string]holding) []string {
-	return slices.Sorted(maps.Keys(held))
 }

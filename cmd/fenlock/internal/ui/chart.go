@@ -2,6 +2,7 @@ package ui
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -97,9 +98,7 @@ func (h *history) lookedAt(first int64) string {
 
 // plotOf draws a bar for each value that is not 0.
 func plotOf(values []int) (p plot) {
-	for _, v := range values {
-		p.Top = max(p.Top, v)
-	}
+	p.Top = slices.Max(values)
 	var b strings.Builder
 	for i, v := range values {
 		if v > 0 {

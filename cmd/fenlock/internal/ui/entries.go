@@ -164,8 +164,8 @@ func orderOf(text string) (order, error) {
 func (o order) sort(all []entry) {
 	age := func(a, b entry) int {
 		x, y := a.since(), b.since()
-		if x.IsZero() || y.IsZero() {
-			return cmp.Compare(truth(x.IsZero()), truth(y.IsZero()))
+		if x.IsZero() != y.IsZero() {
+			return y.Compare(x) // the zero time is before all others
 		}
 		return x.Compare(y)
 	}
@@ -177,11 +177,4 @@ func (o order) sort(all []entry) {
 			return cmp.Or(cmp.Compare(b.queue().Waiting, a.queue().Waiting), age(a, b))
 		})
 	}
-}
-
-func truth(is bool) int {
-	if is {
-		return 1
-	}
-	return 0
 }

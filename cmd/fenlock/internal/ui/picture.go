@@ -54,16 +54,13 @@ func look(ctx context.Context, source Source, prefix string, names []string, pre
 	defer cancel()
 	p := &picture{nodes: source.Nodes(ctx), asked: time.Now(), single: map[string]lock{}}
 	page, err := source.Locks(ctx, prefix, MaxLocks)
-	p.at, p.err = time.Now(), err
+	p.at, p.err, p.bound = time.Now(), err, page.After
 	var ask []string
 	for _, l := range page.Locks {
 		p.locks = append(p.locks, lock{LockInfo: l, at: p.at})
 		if (l.Waiting > 0 || l.MoreShares) && len(ask) < maxQueues {
 			ask = append(ask, l.Name)
 		}
-	}
-	if page.After != "" {
-		p.bound = page.After
 	}
 	for _, name := range names {
 		if !slices.Contains(ask, name) {

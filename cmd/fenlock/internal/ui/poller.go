@@ -2,6 +2,7 @@ package ui
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -204,12 +205,7 @@ func (p *poller) stays() bool {
 func (p *poller) watched() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var names []string
-	for name := range p.names {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
+	return slices.Sorted(maps.Keys(p.names))
 }
 
 func (p *poller) publish(next *picture) {
