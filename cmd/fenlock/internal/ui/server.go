@@ -113,8 +113,9 @@ func newHandler(ctx context.Context, running *sync.WaitGroup, c Config) http.Han
 	private.HandleFunc("/", notFound)
 
 	public := http.NewServeMux()
-	for name, kind := range map[string]string{"style.css": "text/css; charset=utf-8",
-		"live.js": "text/javascript; charset=utf-8", "copy.js": "text/javascript; charset=utf-8", "icon.svg": "image/svg+xml"} {
+	const script = "text/javascript; charset=utf-8"
+	for name, kind := range map[string]string{"style.css": "text/css; charset=utf-8", "live.js": script, "copy.js": script,
+		"icon.svg": "image/svg+xml"} {
 		public.Handle("GET /assets/"+name, asset(name, kind))
 	}
 	public.HandleFunc("/assets/", http.NotFound)
