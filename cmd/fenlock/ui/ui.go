@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/cmd/fenlock/internal/listen"
 	"github.com/fenlock/fenlock/cmd/fenlock/internal/ui"
 )
 
@@ -54,9 +55,6 @@ type Handler struct {
 	group *ui.Group
 }
 
-// minToken is the length of the shortest token, in bytes.
-const minToken = 16
-
 // New returns the Handler of a page. With a History it asks the nodes from now on. Close it
 // in the end. The error matches fenlock.ErrInvalid.
 //
@@ -70,10 +68,10 @@ func New(c Config) (*Handler, error) {
 	switch {
 	case c.Guarded && c.Token != "":
 		return nil, invalid("Guarded and Token exclude each other")
-	case !c.Guarded && len(c.Token) < minToken:
+	case !c.Guarded && len(c.Token) < listen.MinToken:
 		return nil, invalid(fmt.Sprintf(
 			"Token has %d bytes, at least %d are needed; or say that the program protects the page (Guarded)", len(c.Token),
-			minToken))
+			listen.MinToken))
 	case c.History < 0:
 		return nil, invalid(fmt.Sprintf("History is %v", c.History))
 	}

@@ -4,6 +4,7 @@ package command
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"os"
 	"os/signal"
@@ -147,7 +148,7 @@ func (o *uiOptions) token() (string, error) {
 	case o.makeToken, o.allowRelease:
 		// Every user of this machine reaches the loopback, and none of them should be able
 		// to break a lock by that alone.
-		return listen.NewToken(), nil
+		return rand.Text(), nil
 	}
 	return "", nil
 }

@@ -34,15 +34,20 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // play plays a scene, and returns what has happened and what Play has. A hook may be nil, and
 // hears each event. It fails the test if something is left in the folder for temporary files, or
 // a line is too long.
 func play(t *testing.T, ctx context.Context, s Scene, hook func(Event)) ([]Event, error) {
 	t.Helper()
 	folder := filepath.Join(t.TempDir(), "a folder, 100% 'temporary'")
-	if err := os.Mkdir(folder, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(folder, 0o700))
 	t.Setenv("TMPDIR", folder)
 	var events []Event
 	var shown bytes.Buffer
@@ -77,9 +82,7 @@ func playAsTold(t *testing.T, name string, want ...string) []Event {
 	t.Helper()
 	testserver.Kinds(t) // or it says what to install
 	events, err := play(t, t.Context(), Scenes(name)[0], nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	events = slices.DeleteFunc(events, func(e Event) bool { return e.What == Tell || e.What == Command || e.What == Does })
 	wantEvents(t, events, append(append([]string{"begin ", "started demo"}, want...), "checked demo", "shown ",
 		"promise ")...)
@@ -169,9 +172,7 @@ func limitPath(t *testing.T, programs ...string) {
 		if err == nil {
 			err = os.Symlink(path, filepath.Join(folder, p))
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	t.Setenv("PATH", folder)
 }
@@ -194,9 +195,7 @@ func TestOldRedis(t *testing.T) {
 		"Valkey server v=8.0.1 sha=0": "Valkey 8.0.1", "unknown": "",
 	} {
 		script := fmt.Sprintf("#!/bin/sh\necho '%s'\n", version)
-		if err := os.WriteFile(filepath.Join(folder, "redis-server"), []byte(script), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(folder, "redis-server"), []byte(script), 0o700))
 		if _, have := findServer(); have != found {
 			t.Errorf("%q: found %q, want %q", version, have, found)
 		}
@@ -274,9 +273,7 @@ func TestInterrupted(t *testing.T) {
 // The promises are those of docs/promises.md.
 func TestPromises(t *testing.T) {
 	promised, err := os.ReadFile("../../../../docs/promises.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, s := range Scenes() {
 		if !strings.Contains(string(promised), "\n| "+s.Promise[0]+" | "+s.Promise[1]) {
 			t.Errorf("%s: this is not promised: %q", s.Name, s.Promise)
@@ -301,9 +298,7 @@ func TestNewConnections(t *testing.T) {
 	defer server.Close()
 	for range 3 {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if r := (reply{}); r.send(request) != nil || r.Balance != 100 {
 			t.Errorf("%+v", r)
 		}

@@ -15,16 +15,10 @@ func TestDescendants(t *testing.T) {
 	}
 	cmd := exec.Command("sh", "-c", "sh -c 'echo $$; read x; :'; :")
 	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, cmd.Start())
 	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
 		t.Fatal(err)
 	}
@@ -48,12 +42,8 @@ func TestDescendants(t *testing.T) {
 func TestAnEndedChild(t *testing.T) {
 	cmd := exec.Command("true")
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, cmd.Start())
 	out.Read(make([]byte, 1)) // its end
 	for alive := true; alive; {
 		_, alive = Birth(cmd.Process.Pid)

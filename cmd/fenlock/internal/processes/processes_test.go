@@ -11,21 +11,24 @@ import (
 	"unsafe"
 )
 
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // A start that stands still in the kernel, and keeps its processor, does not hold others up.
 func TestAside(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer r.Close()
 	defer w.Close()
 	// Where the goroutine below does not run, this ends the test.
 	rescue := exec.Command("sh", "-c", "sleep 30; echo r")
 	rescue.Stdout = w
-	if err := rescue.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, rescue.Start())
 	defer func() {
 		rescue.Process.Kill()
 		rescue.Wait()
