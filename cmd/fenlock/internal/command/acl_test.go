@@ -67,9 +67,7 @@ func TestACL(t *testing.T) {
 // What the documents show is what the command prints.
 func TestTheDocumentedACL(t *testing.T) {
 	h := newHome(t)
-	r := h.start("fenlock", "acl", "-q")
-	out := r.rest()
-	r.want(0)
+	out := h.output(0, "acl -q")
 	text, err := os.ReadFile("../../../../docs/valkey.md")
 	if err != nil || !strings.Contains(string(text), "\n    "+out) {
 		t.Errorf("docs/valkey.md does not have the line (%v):\n    %s", err, out)
@@ -85,9 +83,7 @@ func TestSecretsOnServers(t *testing.T) {
 		dir := t.TempDir()
 		file := func(name, text string) string { return write(t, filepath.Join(dir, name), text, 0o600) }
 		password := file("password", secret+"\n")
-		r := h.start("fenlock", "acl", "--password-file", password)
-		line := strings.Fields(r.rest())
-		r.want(0)
+		line := strings.Fields(h.output(0, "acl --password-file "+password))
 		var inURL, inFile []string
 		for _, s := range testserver.Group(t, kind, 3) {
 			if reply := s.Do(line...); reply != "OK" {
@@ -131,7 +127,7 @@ func TestSecretsOnServers(t *testing.T) {
 		}
 		// A wrong password is an error without it.
 		h.env = append(h.env, "FENLOCK_NODES="+strings.ReplaceAll(strings.Join(inURL, ","), secret, secret+"-not"))
-		r = h.start("fenlock", "run", "--verbose", "x", "--", "true")
+		r := h.start("fenlock", "run", "--verbose", "x", "--", "true")
 		r.want(69, "the user or the password is wrong")
 		if strings.Contains(r.stderr.String(), secret) {
 			t.Errorf("stderr has %s", &r.stderr)

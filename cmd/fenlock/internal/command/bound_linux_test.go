@@ -20,8 +20,7 @@ var bound = []string{"fenlock", "run", "--ttl", "1h", "--max-ttl", "1h"}
 func (h *home) untilWaiting() {
 	h.t.Helper()
 	for deadline := time.Now().Add(limit); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-		if r := h.start("fenlock", "inspect", "x"); strings.Contains(r.rest(), "1 waiting") {
-			r.want(0)
+		if strings.Contains(h.output(0, "inspect x"), "1 waiting") {
 			return
 		}
 	}
@@ -31,9 +30,8 @@ func (h *home) untilWaiting() {
 // isHeld reports whether x is held.
 func (h *home) isHeld() bool {
 	h.t.Helper()
-	r := h.start("fenlock", "inspect", "x")
-	held := strings.Contains(r.rest(), "x is held")
-	if r.want(0); held {
+	held := strings.Contains(h.output(0, "inspect x"), "x is held")
+	if held {
 		h.start("fenlock", "run", "--no-wait", "x", "--", "true").want(75)
 	}
 	return held

@@ -186,6 +186,16 @@ func (r *running) want(status int, said ...string) {
 	}
 }
 
+// output returns what fenlock prints with these words as its arguments. It fails the test unless
+// fenlock ends with the status.
+func (h *home) output(status int, words string) string {
+	h.t.Helper()
+	r := h.start(append([]string{"fenlock"}, strings.Fields(words)...)...)
+	text := r.rest()
+	r.want(status)
+	return text
+}
+
 // hold starts a fenlock that holds name until end is called.
 func (h *home) hold(name string, flags ...string) (end func()) {
 	h.t.Helper()

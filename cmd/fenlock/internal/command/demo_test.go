@@ -23,9 +23,7 @@ func TestTheHelpHasTheScenes(t *testing.T) {
 func TestDemo(t *testing.T) {
 	t.Parallel()
 	h := newHome(t, "TMPDIR="+t.TempDir(), "FENLOCK_NODES=valkey://192.0.2.1") // not for other users
-	r := h.start("fenlock", "demo", "outage")
-	out := r.rest()
-	r.want(0)
+	out := h.output(0, "demo outage")
 	for _, text := range []string{"== outage: ", "    fenlock ui --nodes-file ", "  Promise: ", "It went as told."} {
 		if !strings.Contains(out, text) {
 			t.Errorf("it does not show %q:\n%s", text, out)

@@ -182,11 +182,9 @@ func TestLookingAndBreaking(t *testing.T) {
 	waiter := h.start("fenlock", "run", "--label", "another", "orders/42", "--", "echo", "next")
 	host, _ := os.Hostname()
 	label := func(text string, r *running) string { return fmt.Sprintf("%s (%s/%d)", text, host, r.cmd.Process.Pid) }
-	show := func(args ...string) (l lockDoc) {
+	show := func(words string) (l lockDoc) {
 		t.Helper()
-		r := h.start(append([]string{"fenlock"}, args...)...)
-		text := r.rest()
-		r.want(0)
+		text := h.output(0, words)
 		var list listDoc
 		if strings.HasPrefix(text, `{"locks"`) {
 			if err := json.Unmarshal([]byte(text), &list); err != nil || len(list.Locks) != 1 {
@@ -199,38 +197,35 @@ func TestLookingAndBreaking(t *testing.T) {
 		}
 		return l
 	}
-	for show("inspect", "--json", "orders/42").Waiting == 0 {
+	for show("inspect --json orders/42").Waiting == 0 {
 		time.Sleep(20 * time.Millisecond)
 	}
-	for _, l := range []lockDoc{show("inspect", "--json", "orders/42"), show("ls", "--json"),
-		show("ls", "--json", "order?/*")} {
+	for _, l := range []lockDoc{show("inspect --json orders/42"), show("ls --json"),
+		show("ls --json order?/*")} {
 		if l.Name != "orders/42" || l.State != "held" || l.Holder != label("a report", holder) || l.Token == 0 ||
 			l.LeftMS != 0 || !l.Bound || l.Waiting != 1 || l.VotesFor != 1 || l.Since == nil {
 			t.Errorf("%+v", l)
 		}
 	}
-	if l := show("inspect", "--json", "orders/42"); len(l.Waiters) != 1 || l.Waiters[0].Label != label("another", waiter) {
+	if l := show("inspect --json orders/42"); len(l.Waiters) != 1 || l.Waiters[0].Label != label("another", waiter) {
 		t.Errorf("%+v", l)
 	}
-	token := show("ls", "--json").Token
-	r := h.start("fenlock", "release", "--force", "--yes", "orders/42")
-	if text := r.rest(); !strings.Contains(text, "broken: orders/42, held by "+label("a report", holder)+" for ") ||
+	token := show("ls --json").Token
+	text := h.output(0, "release --force --yes orders/42")
+	if !strings.Contains(text, "broken: orders/42, held by "+label("a report", holder)+" for ") ||
 		!strings.Contains(text, "1 waiting") {
 		t.Error(text)
 	}
-	r.want(0)
 	if next := waiter.rest(); next != "next\n" {
 		t.Errorf("the waiter said %q", next)
 	}
 	waiter.want(0)
 	holder.want(exitLost, "lost")
-	if l := show("inspect", "--json", "orders/42"); l.State != "free" || l.Waiting != 0 || l.Holder != "" || token == 0 {
+	if l := show("inspect --json orders/42"); l.State != "free" || l.Waiting != 0 || l.Holder != "" || token == 0 {
 		t.Errorf("%+v", l)
 	}
 	h.start("fenlock", "ls", "nobody/*").want(0, `no lock matches "nobody/*"`)
-	r = h.start("fenlock", "release", "--force", "--yes", "--json", "orders/42")
-	if text := r.rest(); !strings.Contains(text, `"broken":false`) {
+	if text := h.output(0, "release --force --yes --json orders/42"); !strings.Contains(text, `"broken":false`) {
 		t.Error(text)
 	}
-	r.want(0)
 }

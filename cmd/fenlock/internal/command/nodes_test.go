@@ -110,11 +110,9 @@ func TestWrap(t *testing.T) {
 // The exit status tells how bad it is, and what is ignored does not count.
 func TestDoctorExitStatus(t *testing.T) {
 	h, servers := group(t, 30*time.Second)
-	run := func(status int, args ...string) diagnosisDoc {
+	run := func(status int, words string) diagnosisDoc {
 		t.Helper()
-		r := h.start(append([]string{"fenlock", "doctor", "--json", "--for", "0s", "--ttl", "30s"}, args...)...)
-		text := r.rest()
-		r.want(status)
+		text := h.output(status, "doctor --json --for 0s --ttl 30s "+words)
 		var d diagnosisDoc
 		if err := json.Unmarshal([]byte(text), &d); err != nil || strings.Count(text, "\n") != 1 {
 			t.Fatalf("%v: %s", err, text)
@@ -130,7 +128,7 @@ func TestDoctorExitStatus(t *testing.T) {
 	}
 	servers[0].Do("CONFIG", "SET", "timeout", "1")
 	run(1, holes)
-	run(0, holes, "--ignore", "idle-timeout")
+	run(0, holes+" --ignore idle-timeout")
 	servers[0].Do("CONFIG", "SET", "timeout", "0")
 	servers[1].Do("FLUSHALL")
 	if d := run(1, holes); d.Usable != 2 || d.Nodes[1].State != "out" || d.Nodes[1].WaitMS <= 0 ||
@@ -141,7 +139,7 @@ func TestDoctorExitStatus(t *testing.T) {
 	if d := run(2, holes); d.Usable != 1 || d.Nodes[2].State != "down" {
 		t.Errorf("%+v", d)
 	}
-	run(2, holes, "--max-ttl", "1m")
+	run(2, holes+" --max-ttl 1m")
 	if servers[1].IsAdmitted("fenlock:") || servers[1].Do("DBSIZE") != "0" {
 		t.Error("a server was changed by being looked at")
 	}
@@ -177,18 +175,15 @@ func TestLookAtAFile(t *testing.T) {
 		t.Errorf("%v was made by looking, %v", made, err)
 	}
 	h.start("fenlock", "run", "a", "--", "true").want(0)
-	r := h.start("fenlock", "nodes")
-	if text := r.rest(); !strings.Contains(text, "locks  votes") || !strings.Contains(text, "file 1") ||
+	if text := h.output(0, "nodes"); !strings.Contains(text, "locks  votes") || !strings.Contains(text, "file 1") ||
 		!strings.Contains(text, "\nLocks can be taken.") {
 		t.Error(text)
 	}
-	r.want(0)
 	must(t, os.Chmod(filepath.Join(h.state, "fenlock", "locks"), 0o666))
-	r = h.start("fenlock", "doctor", "--ignore", "disk-space")
-	if text := r.rest(); !strings.Contains(text, "WARNING [file-mode]") || !strings.Contains(text, "chmod 600") {
+	if text := h.output(1, "doctor --ignore disk-space"); !strings.Contains(text, "WARNING [file-mode]") ||
+		!strings.Contains(text, "chmod 600") {
 		t.Error(text)
 	}
-	r.want(1)
 }
 
 // Of a full disk one thing is said.

@@ -93,9 +93,7 @@ func TestHelpAndVersion(t *testing.T) {
 		{"completion fish", "complete -c fenlock"},
 		{"__complete run --no-w", "--no-wait\t"},
 	} {
-		r := h.start(append([]string{"fenlock"}, strings.Fields(test.command)...)...)
-		out := r.rest()
-		r.want(0)
+		out := h.output(0, test.command)
 		if !strings.Contains(out, test.out) {
 			t.Errorf("fenlock %s printed %q", test.command, out)
 		}
@@ -208,17 +206,13 @@ func TestSharedRun(t *testing.T) {
 		") and 1 more that share it")
 	// Each of them is shown, with its process, and nothing that a terminal obeys.
 	labels := regexp.MustCompile(`a reader \(\S+/\d+\) and a reader \(\S+/\d+\)`)
-	ls := h.start("fenlock", "ls")
-	if text := ls.rest(); !labels.MatchString(text) {
+	if text := h.output(0, "ls"); !labels.MatchString(text) {
 		t.Errorf("listed as\n%s", text)
 	}
-	ls.want(0)
-	inspect := h.start("fenlock", "inspect", "x")
-	if text := inspect.rest(); !labels.MatchString(text) || !strings.Contains(text, "  shared by 2\n    a reader (") ||
+	if text := h.output(0, "inspect x"); !labels.MatchString(text) || !strings.Contains(text, "  shared by 2\n    a reader (") ||
 		strings.Count(text, "token ") != 2 {
 		t.Errorf("inspected as\n%s", text)
 	}
-	inspect.want(0)
 	writer := h.start("sh", "-c", `exec fenlock run --verbose x -- sh -c 'echo mine; read x; exit 0' 2>&1`)
 	writer.until("waiting: ")
 	h.start("fenlock", "run", "--no-wait", "--shared", "x", "--", "true").want(75)
