@@ -21,9 +21,7 @@ func TestSignIn(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "token")
 	must(t, os.WriteFile(file, []byte(token+"\n"), 0o600))
 	s := serve(t, servers, "--listen", "0.0.0.0:0", "--token-file", file)
-	at, err := url.Parse(s.url)
-	must(t, err)
-	page := "http://127.0.0.1:" + at.Port() + "/"
+	page := "http://127.0.0.1:" + s.at.Port() + "/"
 
 	w := newWindow(t)
 	w.expect("403")
@@ -61,16 +59,14 @@ func TestBelowAPath(t *testing.T) {
 	servers := newGroup(t, 3, ttl)
 	acquire(t, newLocker(t, servers, "web-1"), "orders/42")
 	s := serve(t, servers, "--allow-release")
-	at, err := url.Parse(s.url)
-	must(t, err)
-	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: at.Host})
+	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: s.at.Host})
 	proxy.FlushInterval = -1
 	mux := http.NewServeMux()
 	mux.Handle("/tools/locks/", http.StripPrefix("/tools/locks", proxy))
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close) // after the window, whose stream it waits for
 	w := newWindow(t)
-	w.open(server.URL + "/tools/locks/?" + at.RawQuery)
+	w.open(server.URL + "/tools/locks/?" + s.at.RawQuery)
 	orders := row(w, "orders/42")
 	w.shows("#pulse", "live")
 	w.mark()

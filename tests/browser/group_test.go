@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"net/url"
 	"os"
 	"os/exec"
 	"strings"
@@ -114,6 +115,7 @@ func wait(t *testing.T, l *fenlock.Locker, name string) (release func()) {
 type served struct {
 	t      *testing.T
 	url    string
+	at     *url.URL // the same
 	cmd    *exec.Cmd
 	stderr bytes.Buffer
 	ended  bool
@@ -140,6 +142,8 @@ func serve(t *testing.T, servers []*testserver.Server, flags ...string) *served 
 		t.Fatalf("no address: %v\n%s", err, s.stderr.String())
 	}
 	s.url = strings.TrimSpace(line)
+	s.at, err = url.Parse(s.url)
+	must(t, err)
 	return s
 }
 

@@ -3,7 +3,6 @@ package browser_test
 import (
 	"context"
 	"fmt"
-	"net/url"
 	"sync"
 	"testing"
 )
@@ -15,11 +14,9 @@ func TestCopy(t *testing.T) {
 	servers := newGroup(t, 3, ttl)
 	acquire(t, newLocker(t, servers, "web-1"), `<i>orders</i> "42"`)
 	s := serve(t, servers, "--host", "elsewhere.example")
-	at, err := url.Parse(s.url)
-	must(t, err)
 	for _, host := range []string{"127.0.0.1", "elsewhere.example"} {
 		w := newWindow(t)
-		w.open("http://" + host + ":" + at.Port() + "/")
+		w.open("http://" + host + ":" + s.at.Port() + "/")
 		w.shows("#pulse", "live")
 		row(w, `<i>orders</i> "42"`)
 		// What is copied is what is told to those who listen.
