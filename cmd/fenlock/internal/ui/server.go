@@ -39,13 +39,10 @@ const endLimit = 3 * time.Second
 // Serve answers requests until ctx is done, and closes the listener. It returns when
 // everything has ended that it began; the error is the listener's.
 func Serve(ctx context.Context, l net.Listener, c Config) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	var running sync.WaitGroup
-	defer running.Wait()
-	defer cancel()
+	h := NewHandler(c)
+	defer h.Close()
 	server := &http.Server{
-		Handler:           newHandler(ctx, &running, c),
+		Handler:           h,
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,
 		WriteTimeout:      30 * time.Second, // streams have limits of their own
@@ -60,6 +57,7 @@ func Serve(ctx context.Context, l net.Listener, c Config) error {
 		return err
 	case <-ctx.Done():
 	}
+	h.cancel() // its streams would not end
 	end, stop := context.WithTimeout(context.WithoutCancel(ctx), endLimit)
 	defer stop()
 	if server.Shutdown(end) != nil {
@@ -79,28 +77,20 @@ type Handler struct {
 	ended  sync.WaitGroup
 }
 
-// NewHandler returns the Handler of a page. Close it in the end.
-func NewHandler(c Config) *Handler {
-	h := &Handler{}
-	ctx, cancel := context.WithCancel(context.Background())
-	h.cancel = cancel
-	h.Handler = newHandler(ctx, &h.ended, c)
-	return h
-}
-
 // Close ends what the handler has begun: its streams, and the questions to the nodes.
 func (h *Handler) Close() {
 	h.cancel()
 	h.ended.Wait()
 }
 
-// newHandler returns what answers requests until ctx is done. What it begins is waited for
-// with running.
-func newHandler(ctx context.Context, running *sync.WaitGroup, c Config) http.Handler {
+// NewHandler returns the Handler of a page. Close it in the end.
+func NewHandler(c Config) *Handler {
 	if c.Log == nil {
 		c.Log = func(string, ...any) {}
 	}
-	poller := newPoller(ctx, running, c.Source, c.Prefix, &trail{}, c.History)
+	ctx, cancel := context.WithCancel(context.Background())
+	h := &Handler{cancel: cancel}
+	poller := newPoller(ctx, &h.ended, c.Source, c.Prefix, &trail{}, c.History)
 	shown := &pages{poller: poller, source: c.Source, instance: rand.Text()[:8], mayBreak: c.AllowRelease, log: c.Log,
 		asking: make(turns, atOnce), streams: make(turns, maxStreams)}
 
@@ -121,7 +111,8 @@ func newHandler(ctx context.Context, running *sync.WaitGroup, c Config) http.Han
 	public.HandleFunc("/assets/", http.NotFound)
 	public.Handle("GET /metrics", newExposition(poller, c.Token))
 	public.Handle("/", newSignin(c.Token, private))
-	return newGuard(c.Hosts, public)
+	h.Handler = newGuard(c.Hosts, public)
+	return h
 }
 
 // asset answers with a file of the page. There is no secret in it.
