@@ -3,17 +3,13 @@
 package command
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
-	"github.com/fenlock/fenlock/cmd/fenlock/internal/watchdog"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 )
@@ -92,35 +88,20 @@ func playDemo(names []string) error {
 	if err != nil {
 		return exitf(1, "%v", err)
 	}
-	ctx, cancel := context.WithCancelCause(context.Background())
-	defer cancel(nil)
-	signals := make(chan os.Signal, 1)
-	watchdog.Notify(signals, syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM)
-	go func() {
-		sig := <-signals
-		signal.Stop(signals) // a person that cannot wait for the end sends a second one
-		cancel(endedBy{sig.(syscall.Signal)})
-	}()
+	ctx, cancel := untilSignal(func() {})
 	show := Show{
 		Scenes: names, Client: []string{self, "demo", "client"}, Beat: readingTime, Out: os.Stdout, Colour: colourful(),
-		Unseen: func(err error) { cancel(err) },
+		Unseen: cancel,
 	}
 	err = extras.Demo(ctx, show)
-	var end endedBy
-	switch {
-	case err == nil:
-		fmt.Printf("\nIt went as told. Everything that was started has ended, and is removed.\n")
-		return nil
-	case errors.As(err, &end):
+	if end, is := errors.AsType[endedBy](err); is {
 		return exitf(exitSignal+int(end.signal), "ended by a signal; everything that was started has ended, and is removed")
+	} else if err != nil {
+		return exitf(1, "%v", err)
 	}
-	return exitf(1, "%v", err)
+	fmt.Printf("\nIt went as told. Everything that was started has ended, and is removed.\n")
+	return nil
 }
-
-// endedBy is why a demo ends that is ended by hand.
-type endedBy struct{ signal syscall.Signal }
-
-func (e endedBy) Error() string { return e.signal.String() }
 
 // colourful reports whether standard output shows colours, and may: https://no-color.org.
 func colourful() bool {

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock/cmd/fenlock/internal/listen"
-	"github.com/fenlock/fenlock/cmd/fenlock/internal/watchdog"
 	"github.com/spf13/cobra"
 )
 
@@ -124,10 +123,9 @@ func (o *uiOptions) run(cmd *cobra.Command, prefix string) error {
 	if err != nil {
 		return usageError(err)
 	}
-	ctx, stop := untilSignal()
-	defer stop()
+	ctx, stop := untilSignal(func() { say("the page ends") })
 	if _, err := fmt.Fprintln(cmd.OutOrStdout(), address); err != nil {
-		stop()
+		stop(nil)
 		serve(ctx)
 		return exitf(exitNoQuorum, "cannot print the address: %v", err)
 	}
@@ -153,20 +151,26 @@ func (o *uiOptions) token() (string, error) {
 	return "", nil
 }
 
-// untilSignal returns a context that ends with the first signal that ends programs. The
-// second one does.
-func untilSignal() (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(context.Background())
+// untilSignal returns a context that ends, after told, with the first signal that ends programs,
+// unless that is ignored. A person that cannot wait for the end sends a second one.
+func untilSignal(told func()) (context.Context, context.CancelCauseFunc) {
+	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 1)
-	watchdog.Notify(signals, syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM)
-	go func() {
-		select {
-		case <-signals:
-			say("the page ends")
-		case <-ctx.Done():
+	for _, sig := range []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM} {
+		if !signal.Ignored(sig) {
+			signal.Notify(signals, sig)
 		}
+	}
+	go func() {
+		sig := <-signals
 		signal.Stop(signals)
-		cancel()
+		told()
+		cancel(endedBy{sig.(syscall.Signal)})
 	}()
 	return ctx, cancel
 }
+
+// endedBy is why what runs until a signal has ended.
+type endedBy struct{ signal syscall.Signal }
+
+func (e endedBy) Error() string { return e.signal.String() }

@@ -129,16 +129,6 @@ func serve(l Link, signals <-chan os.Signal, suspends bool) int {
 	return 0
 }
 
-// Notify is signal.Notify for the signals that are not ignored. What was started with nohup, or in
-// the background of a script, stays so, and so does the command.
-func Notify(c chan<- os.Signal, signals ...os.Signal) {
-	for _, sig := range signals {
-		if !signal.Ignored(sig) {
-			signal.Notify(c, sig)
-		}
-	}
-}
-
 // Ignore ignores signals, and so does what is started from now on.
 func Ignore(signals []syscall.Signal) {
 	for _, sig := range signals { // to signal.Ignore none would mean all
