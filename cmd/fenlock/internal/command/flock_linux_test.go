@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -27,13 +28,12 @@ func (h *home) beside(folder string, caller []string, flags []string, command ..
 		}
 		return string(out) + "status " + strconv.Itoa(cmd.ProcessState.ExitCode())
 	}
-	file := filepath.Join(h.state, "flock")
-	if command[0] != "-c" {
-		fenlock = run(append(append(append([]string{program, "run"}, flags...), "x", "--"), command...)...)
-	} else {
-		fenlock = run(append(append(append([]string{program, "run"}, flags...), "x"), command...)...)
+	before := slices.Concat([]string{program, "run"}, flags, []string{"x", "--"})
+	if command[0] == "-c" {
+		before = before[:len(before)-1]
 	}
-	return run(append([]string{"/usr/bin/flock", file}, command...)...), fenlock
+	return run(append([]string{"/usr/bin/flock", filepath.Join(h.state, "flock")}, command...)...),
+		run(append(before, command...)...)
 }
 
 // Whatever execvp finds and runs, for flock, runs under fenlock, and prints the same.
