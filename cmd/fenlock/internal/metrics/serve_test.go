@@ -23,7 +23,6 @@ func TestHandler(t *testing.T) {
 	}{
 		{"", "GET", "/metrics", "127.0.0.1:5626", "", 200},
 		{"", "GET", "/metrics", "[::1]:5626", "", 200},
-		{"", "GET", "/metrics", "[::1]", "", 200},
 		{"", "GET", "/metrics", "localhost:1", "Bearer whatever", 200},
 		{"", "GET", "/metrics?x=y", "LOCALHOST.", "", 200},
 		{"", "HEAD", "/metrics", "127.0.0.1", "", 200},
@@ -31,7 +30,6 @@ func TestHandler(t *testing.T) {
 		{"", "GET", "/", "127.0.0.1", "", 404},
 		{"", "GET", "/metrics/x", "127.0.0.1", "", 404},
 		{"", "GET", "/metrics", "rebound.example.com", "", 403},
-		{"", "GET", "/metrics", "127.0.0.1.example.com:5626", "", 403},
 		{"secret", "GET", "/metrics", "10.0.0.1", "Bearer secret", 200},
 		{"secret", "GET", "/metrics", "jobs.example.com", "bearer secret", 200},
 		{"secret", "GET", "/metrics", "127.0.0.1", "", 401},
