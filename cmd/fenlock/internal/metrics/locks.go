@@ -115,9 +115,5 @@ func (l *Locks) admit(node string, counts, told bool) {
 		return
 	}
 	l.nodes[node] = true
-	value := 0.0
-	if counts {
-		value = 1
-	}
-	l.admitted.Set(value, node)
+	l.admitted.SetBool(counts, node)
 }

@@ -72,6 +72,15 @@ func (m *Metric) Set(to float64, values ...string) {
 	m.change(values, func(s *series) { s.value = to })
 }
 
+// SetBool sets a gauge to 1 for true, and to 0 for false.
+func (m *Metric) SetBool(to bool, values ...string) {
+	number := 0.0
+	if to {
+		number = 1
+	}
+	m.Set(number, values...)
+}
+
 // Observe counts a value in a histogram.
 func (m *Metric) Observe(value float64, values ...string) {
 	m.change(values, func(s *series) {

@@ -68,23 +68,15 @@ func (e *exposition) text(r *http.Request) ([]byte, error) {
 		"How long a node took to answer one question; absent if it did not.", "fenlock_node_name")
 	for _, n := range p.nodes {
 		for _, s := range states {
-			is := 0.0
-			if n.State == s {
-				is = 1
-			}
-			state.Set(is, n.Name, string(s))
+			state.SetBool(n.State == s, n.Name, string(s))
 		}
 		if n.RoundTrip > 0 {
 			trip.Set(n.RoundTrip.Seconds(), n.Name)
 		}
 	}
-	complete := set.Gauge("fenlock_group_complete",
-		"1 if all locks could be counted; 0 if too few nodes answer, or there are more than 2,000.")
-	if p.err != nil || p.bound != "" {
-		complete.Set(0)
-	} else {
-		complete.Set(1)
-	}
+	set.Gauge("fenlock_group_complete",
+		"1 if all locks could be counted; 0 if too few nodes answer, or there are more than 2,000.").
+		SetBool(p.err == nil && p.bound == "")
 	held, late := 0, 0
 	for _, l := range p.locks {
 		if l.State == admin.Held {
