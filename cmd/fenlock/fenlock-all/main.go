@@ -39,11 +39,7 @@ func openPage(p command.Page) (address string, serve func(context.Context) error
 	if p.Secret {
 		printed = ""
 	}
-	host := ""
-	if len(p.Hosts) > 0 {
-		host = p.Hosts[0]
-	}
-	return ui.URL(listener.Addr(), host, printed), func(ctx context.Context) error {
+	return ui.URL(listener.Addr(), p.Hosts, printed), func(ctx context.Context) error {
 		defer group.Close()
 		return ui.Serve(ctx, listener, ui.Config{
 			Source: group, Prefix: p.Prefix, History: p.History, Token: p.Token, AllowRelease: p.AllowRelease, Hosts: p.Hosts,

@@ -20,17 +20,17 @@ func Listen(address string, token bool) (net.Listener, error) {
 	return listen.TCP(address, p)
 }
 
-// URL is where a listener's page is. Where it listens at all addresses, it is host's, or one
-// of this machine's if that is empty. A token may be empty.
-func URL(a net.Addr, host, token string) string {
+// URL is where a listener's page is: at the first of the names that it has, or else, where it
+// listens at all addresses, at one of this machine's. A token may be empty.
+func URL(a net.Addr, hosts []string, token string) string {
 	at, err := netip.ParseAddrPort(a.String())
 	if err != nil {
 		return "http://" + a.String() + "/"
 	}
 	u := url.URL{Scheme: "http", Host: at.String(), Path: "/"}
 	switch {
-	case host != "":
-		u.Host = net.JoinHostPort(host, fmt.Sprint(at.Port()))
+	case len(hosts) > 0:
+		u.Host = net.JoinHostPort(hosts[0], fmt.Sprint(at.Port()))
 	case at.Addr().IsUnspecified():
 		u.Host = net.JoinHostPort(machine(), fmt.Sprint(at.Port()))
 	}

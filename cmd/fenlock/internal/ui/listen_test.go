@@ -47,20 +47,21 @@ func TestListen(t *testing.T) {
 func TestURL(t *testing.T) {
 	at := func(ip string) net.Addr { return &net.TCPAddr{IP: net.ParseIP(ip), Port: 81} }
 	for _, c := range []struct {
-		addr        net.Addr
-		host, token string
-		want        string
+		addr  net.Addr
+		hosts []string
+		token string
+		want  string
 	}{
-		{at("127.0.0.1"), "", "", "http://127.0.0.1:81/"},
-		{at("::1"), "", "", "http://[::1]:81/"},
-		{at("10.0.0.1"), "", "a b&c", "http://10.0.0.1:81/?token=a+b%26c"},
-		{at("0.0.0.0"), "locks.example.com", "x", "http://locks.example.com:81/?token=x"},
+		{at("127.0.0.1"), nil, "", "http://127.0.0.1:81/"},
+		{at("::1"), nil, "", "http://[::1]:81/"},
+		{at("10.0.0.1"), nil, "a b&c", "http://10.0.0.1:81/?token=a+b%26c"},
+		{at("0.0.0.0"), []string{"locks.example.com"}, "x", "http://locks.example.com:81/?token=x"},
 	} {
-		if got := URL(c.addr, c.host, c.token); got != c.want {
+		if got := URL(c.addr, c.hosts, c.token); got != c.want {
 			t.Errorf("%s; want %s", got, c.want)
 		}
 	}
-	if got := URL(at("0.0.0.0"), "", ""); strings.Contains(got, "0.0.0.0") {
+	if got := URL(at("0.0.0.0"), nil, ""); strings.Contains(got, "0.0.0.0") {
 		t.Errorf("no browser can go to %s", got)
 	}
 }
