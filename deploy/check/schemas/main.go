@@ -8,7 +8,7 @@ package main
 
 import (
 	"encoding/json"
-	"fmt"
+	"log"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -33,58 +33,48 @@ var kinds = map[string]string{
 const definitionsFile = "definitions.json"
 
 func main() {
-	if err := write(filepath.Join("testdata", "schemas")); err != nil {
-		fmt.Fprintln(os.Stderr, "schemas:", err)
-		os.Exit(1)
-	}
-}
-
-func write(folder string) error {
-	if err := os.MkdirAll(folder, 0o755); err != nil {
-		return err
-	}
-	all, err := definitions()
-	if err != nil {
-		return err
-	}
-	needed := map[string]any{}
+	log.SetFlags(0)
+	log.SetPrefix("schemas: ")
+	folder := filepath.Join("testdata", "schemas")
+	check(os.MkdirAll(folder, 0o755))
+	all, needed := definitions(), map[string]any{}
 	for name, file := range kinds {
 		if all[name] == nil {
-			return fmt.Errorf("%s has no %s", source, name)
+			log.Fatalf("%s has no %s", source, name)
 		}
 		need(all, needed, name)
-		if err := writeJSON(filepath.Join(folder, file+".json"), map[string]any{
+		writeJSON(filepath.Join(folder, file+".json"), map[string]any{
 			"$schema": "https://json-schema.org/draft/2020-12/schema",
 			"$ref":    definitionsFile + "#/definitions/" + name,
 			// The kind has been matched already; of the version only the group's part.
 			"required": []string{"apiVersion", "kind", "metadata"},
-		}); err != nil {
-			return err
-		}
+		})
 	}
-	return writeJSON(filepath.Join(folder, definitionsFile), map[string]any{
+	writeJSON(filepath.Join(folder, definitionsFile), map[string]any{
 		"$comment":    "from " + source + ", Apache-2.0; written by go generate",
 		"definitions": needed,
 	})
 }
 
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
 // definitions returns those of the document.
-func definitions() (map[string]any, error) {
+func definitions() map[string]any {
 	said, err := exec.Command("go", "mod", "download", "-json", source).Output()
 	if err != nil {
-		return nil, fmt.Errorf("go mod download %s: %w: %s", source, err, said)
+		log.Fatalf("go mod download %s: %v: %s", source, err, said)
 	}
 	var module struct{ Dir string }
-	if err := json.Unmarshal(said, &module); err != nil {
-		return nil, err
-	}
+	check(json.Unmarshal(said, &module))
 	text, err := os.ReadFile(filepath.Join(module.Dir, "api", "openapi-spec", "swagger.json"))
-	if err != nil {
-		return nil, err
-	}
+	check(err)
 	var document struct{ Definitions map[string]any }
-	err = json.Unmarshal(text, &document)
-	return document.Definitions, err
+	check(json.Unmarshal(text, &document))
+	return document.Definitions
 }
 
 // need adds a definition and all that it refers to.
@@ -138,10 +128,8 @@ func strict(all, needed map[string]any, name string, piece any) any {
 	return piece
 }
 
-func writeJSON(path string, value any) error {
+func writeJSON(path string, value any) {
 	text, err := json.MarshalIndent(value, "", " ")
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(path, append(text, '\n'), 0o644)
+	check(err)
+	check(os.WriteFile(path, append(text, '\n'), 0o644))
 }
