@@ -3,7 +3,6 @@ package check
 import (
 	"fmt"
 	"maps"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -41,9 +40,7 @@ func monitored(t *testing.T, change func(file, text string) string) (folder stri
 	for _, token := range []string{"fenlock-ui-token", "fenlock-metrics-token"} {
 		write(t, filepath.Join(folder, token), "0123456789abcdef", 0o600)
 	}
-	tests, err := os.ReadFile("testdata/alerts.yml")
-	must(t, err)
-	write(t, filepath.Join(folder, "alerts.yml"), string(tests), 0o600)
+	write(t, filepath.Join(folder, "alerts.yml"), read(t, "check/testdata/alerts.yml"), 0o600)
 	return folder
 }
 
@@ -103,9 +100,7 @@ func TestAlerts(t *testing.T) {
 	var all rules
 	parse(t, read(t, "prometheus/fenlock.rules.yml"), &all)
 	var tests ruleTests
-	text, err := os.ReadFile("testdata/alerts.yml")
-	must(t, err)
-	parse(t, string(text), &tests)
+	parse(t, read(t, "check/testdata/alerts.yml"), &tests)
 	fires, silent := map[string]bool{}, map[string]bool{}
 	for _, group := range tests.Tests {
 		for _, r := range group.Rules {
