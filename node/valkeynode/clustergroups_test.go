@@ -33,20 +33,14 @@ func (c *slotted) tagsOf(maxTTL time.Duration) []string {
 }
 
 // spread returns names spread over groups of one node each, all in one cluster.
-func (c *slotted) spread(tags, old []string) *groups.Groups {
+func (c *slotted) spread(tags []string) *groups.Groups {
 	c.t.Helper()
-	all := map[string]groups.Group{}
-	list := func(tags []string) (list []groups.Group) {
-		for _, tag := range tags {
-			if all[tag].Locker == nil {
-				all[tag] = groups.Group{ID: tag, Locker: client(c.t, time.Minute,
-					func(c *fenlock.Config) { c.TTL = 10 * time.Second }, c.url()+"/"+tag)}
-			}
-			list = append(list, all[tag])
-		}
-		return list
+	var config groups.Config
+	for _, tag := range tags {
+		config.Groups = append(config.Groups, groups.Group{ID: tag, Locker: client(c.t, time.Minute,
+			func(c *fenlock.Config) { c.TTL = 10 * time.Second }, c.url()+"/"+tag)})
 	}
-	g, err := groups.New(groups.Config{Groups: list(tags), Old: list(old)})
+	g, err := groups.New(config)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -60,7 +54,7 @@ func TestGroupsOfOneCluster(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		c := slottedCluster(t, kind, false, time.Minute, "cluster-require-full-coverage no")
 		tags := c.tagsOf(time.Minute)
-		one, two := c.spread(tags, nil), c.spread(tags, nil)
+		one, two := c.spread(tags), c.spread(tags)
 		names := map[string]string{} // by the tag of their group
 		for i := 0; len(names) < len(tags); i++ {
 			name := fmt.Sprint("orders/", i)
@@ -89,32 +83,6 @@ func TestGroupsOfOneCluster(t *testing.T) {
 		if _, err := two.TryAcquire(bounded(t), names[tags[0]]); !errors.Is(err, fenlock.ErrNoQuorum) {
 			t.Errorf("at the member that is down: %v", err)
 		}
-	})
-}
-
-// A tag is added while processes lock. A name that moves is locked on both slots.
-func TestTagThatIsAdded(t *testing.T) {
-	each(t, func(t *testing.T, kind testserver.Kind) {
-		c := slottedCluster(t, kind, false, time.Minute)
-		tags := c.tagsOf(time.Minute)
-		before, during, after := c.spread(tags[:2], nil), c.spread(tags, tags[:2]), c.spread(tags, nil)
-		name := ""
-		for i := 0; name == ""; i++ {
-			if group, _ := after.Of(fmt.Sprint("orders/", i)); group.ID == tags[2] {
-				name = fmt.Sprint("orders/", i)
-			}
-		}
-		excludes := func(one, other *groups.Groups) {
-			t.Helper()
-			var lock *fenlock.Lock
-			eventually(t, func() (err error) { lock, err = one.TryAcquire(context.Background(), name); return err })
-			isHeldFor(t, other, name)
-			givesBack(t, lock)
-		}
-		excludes(before, during)
-		excludes(during, before)
-		excludes(during, after)
-		excludes(after, during)
 	})
 }
 

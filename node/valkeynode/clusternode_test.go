@@ -1,6 +1,7 @@
 package valkeynode_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -56,6 +57,27 @@ func clusterURL(servers ...*testserver.Server) string {
 func (c *slotted) client() *fenlock.Locker {
 	c.t.Helper()
 	return client(c.t, managedMaxTTL, func(c *fenlock.Config) { c.TTL = managedTTL }, c.url())
+}
+
+// Each operation refuses a member of a cluster with the reason, whatever the prefix. Nothing is
+// written there.
+func TestClusterIsRefused(t *testing.T) {
+	each(t, func(t *testing.T, kind testserver.Kind) {
+		servers := testserver.Cluster(t, kind, 3)
+		n := joined(t, servers[0].URL(), groupTTL, valkeynode.WithPrefix("{fenlock}:"))
+		for _, op := range []node.Op{node.Acquire, node.Confirm, node.Extend, node.Release, node.ForceRelease} {
+			_, err := n.Do(bounded(t), as(op, request("orders", "one")))
+			if !errors.Is(err, fenlock.ErrMisconfigured) || !strings.Contains(err.Error(), "cluster mode") ||
+				!strings.Contains(err.Error(), "cluster-enabled no") {
+				t.Errorf("%v: %v", op, err)
+			}
+		}
+		for _, s := range servers {
+			if keys := s.Do("KEYS", "*"); keys != "[]" {
+				t.Errorf("left behind: %s", keys)
+			}
+		}
+	})
 }
 
 func TestConformanceOfACluster(t *testing.T) {

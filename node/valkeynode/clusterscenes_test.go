@@ -295,32 +295,3 @@ func TestClusterWithTLS(t *testing.T) {
 		}
 	})
 }
-
-// A holder that cannot be asked keeps its name for its time to live, though the heir of the slot
-// has never heard of it. Without the rule that a member is never new, the heir granted it at once.
-func TestEmptyHeirGrantsNothingThatIsHeld(t *testing.T) {
-	each(t, func(t *testing.T, kind testserver.Kind) {
-		c := slottedCluster(t, kind, false, managedMaxTTL, "cluster-require-full-coverage no")
-		n := joined(t, c.url(), managedMaxTTL)
-		owner := c.Owner()
-		heir := c.Other(owner)
-		grownUp(t, heir)
-		eventually(t, func() error { // of a connection that is made
-			_, err := n.Do(bounded(t), as(node.Acquire, request("before", "one")))
-			return err
-		})
-		r := request("orders", "one")
-		r.TTL = managedMaxTTL
-		before := time.Now()
-		want(t, node.Granted)(n.Do(bounded(t), as(node.Acquire, r)))
-		owner.Kill()
-		c.Assign(heir)
-		a := acquire(t, n, request("orders", "two"))
-		if after := time.Since(before); after < managedMaxTTL {
-			t.Errorf("granted after %v, while another holder has it for %v", after, managedMaxTTL)
-		}
-		if a.Status != node.Granted {
-			t.Errorf("%+v", a)
-		}
-	})
-}
