@@ -1,7 +1,6 @@
 package valkeynode
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -22,49 +21,25 @@ type liar struct {
 }
 
 func newLiar(t *testing.T) *liar {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	of := &liar{Listener: l}
-	go func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			of.dials.Add(1)
-			go of.serve(conn)
-		}
-	}()
-	return of
+	l := new(liar)
+	l.Listener = Serve(t, func() func([]string) []byte {
+		l.dials.Add(1)
+		return l.reply
+	})
+	return l
 }
 
-func (l *liar) serve(conn net.Conn) {
-	defer conn.Close()
-	r := bufio.NewReader(conn)
-	for {
-		args, err := ReadWords(r)
-		if err != nil {
-			return
-		}
-		reply := l.says + "\r\n"
-		switch strings.ToUpper(args[0]) {
-		case "HELLO":
-			reply = string(honest(args))
-		case "CLIENT":
-			reply = "+OK\r\n"
-		case "INFO":
-			_, info, _ := strings.Cut(string(honest(args)), "\r\n")
-			info = strings.ReplaceAll(info, "server_mode:standalone", "server_mode:cluster")
-			info = strings.TrimSuffix(info, "\r\n")
-			reply = fmt.Sprintf("$%d\r\n%s\r\n", len(info), info)
-		}
-		if _, err := conn.Write([]byte(reply)); err != nil {
-			return
-		}
+func (l *liar) reply(args []string) []byte {
+	switch strings.ToUpper(args[0]) {
+	case "HELLO":
+		return honest(args)
+	case "CLIENT":
+		return []byte("+OK\r\n")
+	case "INFO":
+		text := strings.ReplaceAll(info, "server_mode:standalone", "server_mode:cluster")
+		return fmt.Appendf(nil, "$%d\r\n%s\r\n", len(text), text)
 	}
+	return []byte(l.says + "\r\n")
 }
 
 // A slot whose owner is not found costs each look a few connections, whatever the members say. The

@@ -1,7 +1,6 @@
 package valkeynode
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"net"
@@ -30,44 +29,16 @@ const firstReplID = "4567def" // honest has it
 func newMovers(t *testing.T) (first, second *mover, move func()) {
 	t.Helper()
 	var moved atomic.Bool
-	listen := func() net.Listener {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { l.Close() })
-		return l
-	}
 	none := func([]string) bool { return false }
-	first = &mover{Listener: listen(), has: func() bool { return !moved.Load() }, refuses: none, replID: firstReplID}
-	second = &mover{Listener: listen(), has: moved.Load, refuses: none, replID: "89abcde"}
+	first = &mover{has: func() bool { return !moved.Load() }, refuses: none, replID: firstReplID}
+	second = &mover{has: moved.Load, refuses: none, replID: "89abcde"}
 	first.other, second.other = second, first
 	for _, m := range []*mover{first, second} {
-		go func() {
-			for {
-				conn, err := m.Accept()
-				if err != nil {
-					return
-				}
-				go m.serve(conn)
-			}
-		}()
+		m.Listener = Serve(t, func() func([]string) []byte {
+			return func(args []string) []byte { return []byte(m.reply(args)) }
+		})
 	}
 	return first, second, func() { moved.Store(true) }
-}
-
-func (m *mover) serve(conn net.Conn) {
-	defer conn.Close()
-	r := bufio.NewReader(conn)
-	for {
-		args, err := ReadWords(r)
-		if err != nil {
-			return
-		}
-		if _, err := conn.Write([]byte(m.reply(args))); err != nil {
-			return
-		}
-	}
 }
 
 func (m *mover) reply(args []string) string {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -164,22 +163,8 @@ func TestWithCredentials(t *testing.T) {
 
 // A server or a proxy that does not know a command may repeat its arguments.
 func TestCredentialsAreKeptOutOfErrors(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			c.Read(make([]byte, 1))
-			fmt.Fprint(c, "-REFUSED HELLO 3 AUTH "+aclUser+" secret-that-is-repeated\r\n")
-			defer c.Close()
-		}
-	}()
+	repeat := []byte("-REFUSED HELLO 3 AUTH " + aclUser + " secret-that-is-repeated\r\n")
+	l := valkeynode.Serve(t, func() func([]string) []byte { return func([]string) []byte { return repeat } })
 	n := joined(t, "valkey://"+l.Addr().String(), groupTTL,
 		valkeynode.WithCredentials(func(context.Context) (string, string, error) {
 			return aclUser, "secret-that-is-repeated", nil

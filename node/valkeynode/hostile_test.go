@@ -20,53 +20,61 @@ import (
 	"github.com/fenlock/fenlock/node"
 )
 
-// hostile is a server that answers each command with the next of its replies, as it
-// is, and begins again after the last. The reply "@" is what a server would say that
-// means well; an empty one is silence.
-type hostile struct {
-	listener net.Listener
-	replies  [][]byte
-}
-
-func newHostile(t testing.TB, replies [][]byte) *hostile {
+// Serve starts a server that answers each command with a reply, by what accept returns for its
+// connection. Nil ends the connection, and an empty reply is silence.
+func Serve(t testing.TB, accept func() (reply func(args []string) []byte)) net.Listener {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &hostile{l, replies}
+	t.Cleanup(func() { l.Close() })
+	serve := func(conn net.Conn, reply func(args []string) []byte) {
+		defer conn.Close()
+		for commands := bufio.NewReader(conn); ; {
+			args, err := readWords(commands)
+			if err != nil {
+				return
+			}
+			answer := reply(args)
+			if answer == nil {
+				return
+			}
+			if _, err := conn.Write(answer); err != nil {
+				return
+			}
+		}
+	}
 	go func() {
 		for {
 			conn, err := l.Accept()
 			if err != nil {
 				return
 			}
-			go h.serve(conn)
+			go serve(conn, accept())
 		}
 	}()
-	return h
+	return l
 }
 
-func (h *hostile) serve(conn net.Conn) {
-	defer conn.Close()
-	commands := bufio.NewReader(conn)
-	for nth := 0; ; nth++ {
-		args, err := ReadWords(commands)
-		if err != nil {
-			return
+// newHostile starts a server that answers each command with the next of its replies, as it is, and
+// begins again after the last. The reply "@" is what a server would say that means well.
+func newHostile(t testing.TB, replies [][]byte) net.Listener {
+	t.Helper()
+	return Serve(t, func() func([]string) []byte {
+		nth := -1
+		return func(args []string) []byte {
+			nth++
+			if reply := replies[nth%len(replies)]; string(reply) != "@" {
+				return reply
+			}
+			return honest(args)
 		}
-		reply := h.replies[nth%len(h.replies)]
-		if string(reply) == "@" {
-			reply = honest(args)
-		}
-		if _, err := conn.Write(reply); err != nil {
-			return
-		}
-	}
+	})
 }
 
-// ReadWords reads a command.
-func ReadWords(r *bufio.Reader) (words []string, err error) {
+// readWords reads a command.
+func readWords(r *bufio.Reader) (words []string, err error) {
 	number := func() (n int) {
 		line, e := r.ReadString('\n')
 		if e == nil && len(line) > 2 {
@@ -129,10 +137,10 @@ func honest(args []string) []byte {
 // meet lets a node do everything with a server, and returns how much memory it held at
 // once. What was allocated says nothing of that: a node connects again and again.
 func meet(t testing.TB, replies [][]byte) (held uint64) {
-	h := newHostile(t, replies)
-	defer h.listener.Close()
+	l := newHostile(t, replies)
+	defer l.Close()
 	most := watchMemory()
-	n, err := Open("valkey://:swordfish@" + h.listener.Addr().String())
+	n, err := Open("valkey://:swordfish@" + l.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}

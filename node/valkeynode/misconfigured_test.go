@@ -1,11 +1,8 @@
 package valkeynode_test
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"net/url"
 	"strings"
 	"testing"
@@ -48,40 +45,12 @@ func refused(t *testing.T, url, name, says string) {
 
 func TestServersThatCannotBeNodes(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
-		t.Run("replica", func(t *testing.T) {
-			primary := testserver.Start(t, kind)
-			host, port, _ := net.SplitHostPort(primary.Addr())
-			replica := testserver.Start(t, kind, fmt.Sprintf("replicaof %s %s", host, port))
-			refused(t, replica.URL(), replica.Addr(), "replica")
-		})
-		for _, command := range []string{"SCRIPT", "EVALSHA", "SET"} {
-			t.Run("without "+command, func(t *testing.T) {
-				s := testserver.Start(t, kind, "rename-command "+command+` ""`)
-				s.MarkAdmitted("fenlock:", groupTTL)
-				_, err := joined(t, s.URL(), groupTTL).Do(bounded(t), as(node.Acquire, request("a", "one")))
-				if !errors.Is(err, fenlock.ErrMisconfigured) || !strings.Contains(err.Error(), "does not have a command") {
-					t.Errorf("%v", err)
-				}
-			})
-		}
-		t.Run("eviction", func(t *testing.T) {
-			s := testserver.Start(t, kind, "maxmemory 50mb", "maxmemory-policy allkeys-lru")
-			refused(t, s.URL(), s.Addr(), "allkeys-lru")
-		})
-		t.Run("database", func(t *testing.T) {
-			s := testserver.Start(t, kind, "databases 2")
-			s.Do("ACL", "SETUSER", "default", "+select")
-			refused(t, s.URL()+"/5", s.Addr(), "database")
-		})
-		t.Run("TLS to a port without", func(t *testing.T) {
-			s := testserver.Start(t, kind)
-			// The server waits for the rest of what it takes for a command.
-			n := joined(t, strings.Replace(s.URL(), "://", "s://", 1), groupTTL)
-			if _, err := n.Do(bounded(t), as(node.Acquire, request("a", "one"))); err == nil ||
-				!strings.Contains(err.Error(), s.Addr()) {
-				t.Errorf("error %v", err)
-			}
-		})
+		primary := testserver.Start(t, kind, "databases 2")
+		replica := testserver.Start(t, kind)
+		follow(t, replica, primary)
+		refused(t, replica.URL(), replica.Addr(), "replica")
+		primary.Do("ACL", "SETUSER", "default", "+select")
+		refused(t, primary.URL()+"/5", primary.Addr(), "database")
 	})
 }
 
@@ -147,41 +116,6 @@ func TestSameServerTwice(t *testing.T) {
 	})
 }
 
-// fake is a server that answers each command with whatever reply returns; ""
-// closes the connection.
-func fake(t *testing.T, reply func(args []string) string) (addr string) {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { listener.Close() })
-	go func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer conn.Close()
-				commands := bufio.NewReader(conn)
-				for {
-					args, err := valkeynode.ReadWords(commands)
-					if err != nil {
-						return
-					}
-					answer := reply(args)
-					if answer == "" {
-						return
-					}
-					io.WriteString(conn, answer)
-				}
-			}()
-		}
-	}()
-	return listener.Addr().String()
-}
-
 func bulk(s string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(s), s) }
 
 // unknownCommand is how servers before Redis 7 refuse a command: with its
@@ -200,18 +134,19 @@ func TestOldRedis(t *testing.T) {
 		"6.2.14": "%3\r\n$5\r\nproto\r\n:3\r\n$7\r\nversion\r\n$6\r\n6.2.14\r\n$4\r\nmode\r\n$10\r\nstandalone\r\n",
 		"5.0.7":  "",
 	} {
-		addr := fake(t, func(args []string) string {
+		reply := func(args []string) []byte {
 			switch strings.ToUpper(args[0]) {
 			case "HELLO":
 				if hello == "" {
-					return unknownCommand(args)
+					return []byte(unknownCommand(args))
 				}
-				return hello
+				return []byte(hello)
 			case "INFO":
-				return bulk(fmt.Sprintf(info, version))
+				return []byte(bulk(fmt.Sprintf(info, version)))
 			}
-			return "+OK\r\n"
-		})
+			return []byte("+OK\r\n")
+		}
+		addr := valkeynode.Serve(t, func() func([]string) []byte { return reply }).Addr().String()
 		refused(t, "redis://:secret@"+addr, addr, "version 7 or later")
 	}
 }
