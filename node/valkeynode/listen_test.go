@@ -15,6 +15,7 @@ import (
 
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/internal/testserver"
+	"github.com/fenlock/fenlock/internal/testserver/proxy"
 	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/valkeynode"
 )
@@ -24,6 +25,16 @@ func subscribe(t *testing.T, n node.Queuer, digit string) (events chan string, e
 	t.Helper()
 	events = make(chan string, 1000)
 	return events, n.Listen(bounded(t), strings.Repeat(digit, 32), func(waiter string) { events <- waiter })
+}
+
+// subscribed is subscribe where nothing is wrong.
+func subscribed(t *testing.T, n node.Queuer, digit string) chan string {
+	t.Helper()
+	events, err := subscribe(t, n, digit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return events
 }
 
 func next(t *testing.T, events chan string) string {
@@ -57,27 +68,6 @@ func TestCutSubscriptionIsRenewed(t *testing.T) {
 	})
 }
 
-func TestServerRestartsWhileListening(t *testing.T) {
-	each(t, func(t *testing.T, kind testserver.Kind) {
-		s, p := queueServer(t, kind, 1)
-		a := p[0]
-		a.hold()
-		s.Kill()
-		if got, err := a.Do(bounded(t), as(node.Acquire, a.request(1, 100))); err == nil {
-			t.Fatalf("%+v from a server that is down", got)
-		}
-		s.Restart()
-		a.notified("")
-		s.MarkAdmitted("fenlock:", time.Hour)
-		first := a.hold()
-		a.refused(1, 100, 0)
-		a.release(first)
-		a.notified(a.waiter(1))
-		a.granted(1, 100)
-		silent(t, a)
-	})
-}
-
 // A server that is down when Listen is called says so at once, and is listened to
 // when it is up.
 func TestListenToAServerThatIsDown(t *testing.T) {
@@ -96,25 +86,6 @@ func TestListenToAServerThatIsDown(t *testing.T) {
 		s.Do("PUBLISH", "fenlock-wake:"+strings.Repeat("a", 32), "1")
 		if got := next(t, events); got != strings.Repeat("a", 32)+":1" {
 			t.Fatalf("event %q", got)
-		}
-	})
-}
-
-func TestListenToAHungServer(t *testing.T) {
-	each(t, func(t *testing.T, kind testserver.Kind) {
-		s := testserver.Start(t, kind)
-		n := joined(t, s.URL(), time.Hour)
-		s.Pause()
-		ctx, cancel := context.WithTimeout(bounded(t), 50*time.Millisecond)
-		defer cancel()
-		events := make(chan string, 10)
-		if err := n.Listen(ctx, strings.Repeat("a", 32), func(waiter string) { events <- waiter }); !errors.Is(err,
-			context.DeadlineExceeded) || !strings.Contains(err.Error(), n.String()) {
-			t.Fatalf("%v, want the context's error and the node's name", err)
-		}
-		s.Resume()
-		if got := next(t, events); got != "" {
-			t.Fatalf("event %q, want the one for being late", got)
 		}
 	})
 }
@@ -171,13 +142,8 @@ func TestListenersShareANode(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		s := testserver.Start(t, kind)
 		n := joined(t, s.URL(), time.Hour)
-		if _, err := subscribe(t, n, "a"); err != nil {
-			t.Fatal(err)
-		}
-		b, err := subscribe(t, n, "b")
-		if err != nil {
-			t.Fatal(err)
-		}
+		subscribed(t, n, "a")
+		b := subscribed(t, n, "b")
 		s.Do("PUBLISH", "fenlock-wake:"+strings.Repeat("b", 32), "7")
 		if got, want := next(t, b), strings.Repeat("b", 32)+":7"; got != want {
 			t.Errorf("heard %q, want %q", got, want)
@@ -253,13 +219,10 @@ func TestRequestDoesNotWaitForTheListener(t *testing.T) {
 	t.Parallel()
 	s := testserver.StartTLS(t, testserver.Kinds(t)[0])
 	s.MarkAdmitted("fenlock:", time.Hour)
-	addr := newAddress(t, s.Addr())
-	url := strings.Replace(addr.url(), "valkey:", "valkeys:", 1) + "?ca=" + s.CAFile
-	n := joined(t, url, time.Hour)
-	events, err := subscribe(t, n, "a")
-	if err != nil {
-		t.Fatal(err)
-	}
+	addr := proxy.New(s.Addr(), nil)
+	t.Cleanup(addr.Close)
+	n := joined(t, "valkeys://"+addr.Addr(0)+"?ca="+s.CAFile, time.Hour)
+	events := subscribed(t, n, "a")
 	acquire(t, n, request("orders", "one"))
 
 	hole, err := net.Listen("tcp", "127.0.0.1:0")
@@ -286,7 +249,7 @@ func TestRequestDoesNotWaitForTheListener(t *testing.T) {
 			}
 		}
 	}()
-	addr.moveTo(hole.Addr().String())
+	addr.Retarget(hole.Addr().String())
 	// On a machine that is slow just now the client may leave by chance.
 	alone := false
 	for range 5 {
@@ -309,7 +272,7 @@ func TestRequestDoesNotWaitForTheListener(t *testing.T) {
 	if !alone {
 		t.Fatal("requests last as long as the listener tries to connect")
 	}
-	addr.moveTo(s.Addr())
+	addr.Retarget(s.Addr())
 	if got := next(t, events); got != "" {
 		t.Fatalf("event %q", got)
 	}

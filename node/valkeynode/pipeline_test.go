@@ -1,15 +1,12 @@
 package valkeynode_test
 
 import (
-	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/internal/testserver"
 	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/valkeynode"
@@ -91,31 +88,6 @@ func TestStartedRequestsAndAHungServer(t *testing.T) {
 			t.Errorf("one request had %d outcomes", times)
 		}
 	})
-}
-
-// What is started on a node that cannot be reached ends in time, with the reason.
-func TestStartedRequestsToNobody(t *testing.T) {
-	n := open(t, "valkey://127.0.0.1:1")
-	for range 3 {
-		_, err := start(n, node.Acquire, request("a", "me"), time.Second).wait(t)
-		_, err2 := n.Do(bounded(t), as(node.Acquire, request("a", "me")))
-		for _, err := range []error{err, err2} {
-			if err == nil || !strings.Contains(err.Error(), "127.0.0.1:1") || !strings.Contains(err.Error(), "refused") ||
-				errors.Is(err, fenlock.ErrMisconfigured) {
-				t.Errorf("%v", err)
-			}
-		}
-	}
-	for _, op := range []node.Op{0, node.Release + 1, ^node.Op(0)} {
-		if _, err := start(n, op, request("a", "me"), time.Second).wait(t); !errors.Is(err, fenlock.ErrInvalid) {
-			t.Errorf("operation %d: %v", op, err)
-		}
-	}
-	bad := request("a", "me")
-	bad.TTL = 0
-	if _, err := start(n, node.Acquire, bad, time.Second).wait(t); !errors.Is(err, fenlock.ErrInvalid) {
-		t.Errorf("no TTL: %v", err)
-	}
 }
 
 // Close ends what was started, also what was not sent, and nothing is started
