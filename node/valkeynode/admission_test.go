@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/internal/testserver"
 	"github.com/fenlock/fenlock/node"
@@ -104,24 +103,6 @@ func startedWith(t *testing.T, s *testserver.Server, data []byte) {
 		t.Fatal(err)
 	}
 	s.Restart()
-}
-
-// A server that is started with a copy of another node's data has that one's mark, and the terms of
-// the group. It knows nothing of what it granted itself.
-func TestCopyOfAnotherNode(t *testing.T) {
-	each(t, func(t *testing.T, kind testserver.Kind) {
-		servers, nodes, _ := group(t, kind, 3)
-		data := dump(t, servers[0])
-		held := promise(t, "orders/42", 1000, nodes[1:]...)
-		startedWith(t, servers[1], data)
-		out(t, nodes[1], node.Restarted)
-		if got := servers[1].Do("HGET", registersKey, "admitted"); got != "(nil)" {
-			t.Errorf("out, and it has the mark %s", got)
-		}
-		if a := acquire(t, nodes[1], request(held.Name, "two")); a.Status != node.Granted || a.Register != 1001 {
-			t.Errorf("after it was admitted: %+v; want 1001 granted", a)
-		}
-	})
 }
 
 // failback starts a group of three, and returns how to set its first server back, while it goes on,
@@ -226,53 +207,6 @@ func TestStrayLeaseIsGoneAfterTheAdmission(t *testing.T) {
 	})
 }
 
-// Clients that have seen a group in use do not take it for new when all of it was flushed: what
-// they hold, they hold.
-func TestNewServersThatWereAllFlushed(t *testing.T) {
-	each(t, func(t *testing.T, kind testserver.Kind) {
-		servers := testserver.Group(t, kind, 1)
-		isNew := func(c *fenlock.Config) { c.NewServers = true }
-		one, other := client(t, time.Hour, isNew, urls(servers...)...), client(t, time.Hour, isNew, urls(servers...)...)
-		lock := takes(t, one, "a")
-		takes(t, other, "b")
-		servers[0].Do("FLUSHALL")
-		for _, l := range []*fenlock.Locker{one, other} {
-			if stolen, err := l.TryAcquire(t.Context(), "a"); !errors.Is(err, fenlock.ErrNoQuorum) {
-				t.Fatalf("a lock that is held, with token %d, was taken with %v: %v", lock.Token(), stolen, err)
-			}
-		}
-	})
-}
-
-// A group that was admitted as new, was used, and was flushed since, is not new.
-func TestNewServersThatWereFlushed(t *testing.T) {
-	each(t, func(t *testing.T, kind testserver.Kind) {
-		const long = time.Hour
-		servers := testserver.Group(t, kind, 3)
-		isNew := func(c *fenlock.Config) { c.NewServers = true }
-		l := client(t, long, isNew, urls(servers...)...)
-		lock := takes(t, l, "a")
-		eventually(t, func() error {
-			for _, s := range servers {
-				if !s.IsAdmitted("fenlock:") {
-					_, err := l.TryAcquire(t.Context(), "b")
-					return errors.Join(errors.New("not admitted"), err)
-				}
-			}
-			return nil
-		})
-		for _, s := range servers[:2] {
-			s.Do("FLUSHALL")
-		}
-		again := client(t, long, isNew, urls(servers...)...)
-		for range 5 {
-			if stolen, err := again.TryAcquire(t.Context(), "a"); err == nil {
-				t.Fatalf("a lock that is held, with token %d, was taken with %d", lock.Token(), stolen.Token())
-			}
-		}
-	})
-}
-
 // The longest lease was removed by hand: the next client records its own.
 func TestLongestLeaseThatWasRemoved(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
@@ -284,45 +218,6 @@ func TestLongestLeaseThatWasRemoved(t *testing.T) {
 		want(t, node.Granted)(n.Do(bounded(t), as(node.Extend, held)))
 		if got := server.Do("HGET", registersKey, "maxttl"); got != "60000" {
 			t.Errorf("the longest lease is %s", got)
-		}
-	})
-}
-
-// What is no longest lease is an error that says so, and not taken for none.
-func TestLongestLeaseThatIsNone(t *testing.T) {
-	each(t, func(t *testing.T, kind testserver.Kind) {
-		server := testserver.Start(t, kind)
-		server.MarkAdmitted("fenlock:", groupTTL)
-		for _, value := range []string{"soon", "-5", "0", "1e3", "99999999999999999999"} {
-			server.Do("HSET", registersKey, "maxttl", value)
-			before := server.Do("HGETALL", registersKey)
-			n := joined(t, server.URL(), groupTTL)
-			_, acquire := n.Do(bounded(t), as(node.Acquire, request("a", "one")))
-			_, registers := n.Registers(bounded(t))
-			for _, err := range []error{acquire, registers} {
-				if !errors.Is(err, fenlock.ErrMisconfigured) || !strings.Contains(err.Error(), "no number of milliseconds") {
-					t.Errorf("%s: %v", value, err)
-				}
-			}
-			if after := server.Do("HGETALL", registersKey); after != before {
-				t.Errorf("%s: it was %s, and is %s", value, before, after)
-			}
-		}
-	})
-}
-
-// A client that meets a newer format for the first time writes nothing, not even a candidate.
-func TestNewerFormatIsLeftAlone(t *testing.T) {
-	each(t, func(t *testing.T, kind testserver.Kind) {
-		server := testserver.Start(t, kind)
-		server.Do("HSET", registersKey, "format", "4")
-		n := joined(t, server.URL(), groupTTL)
-		if _, err := n.Do(bounded(t), as(node.Acquire, request("a", "one"))); !errors.Is(err, fenlock.ErrMisconfigured) ||
-			!strings.Contains(err.Error(), "upgrade") {
-			t.Errorf("%v", err)
-		}
-		if got := server.Do("HGETALL", registersKey); got != "[format 4]" {
-			t.Errorf("there is %s", got)
 		}
 	})
 }

@@ -65,13 +65,6 @@ func TestServerInTrouble(t *testing.T) {
 			s.Do("BGSAVE")
 			acquire(t, n, request("after", "two"))
 		})
-		t.Run("replicas", func(t *testing.T) {
-			s, n := admitted(t, kind, groupTTL)
-			s.Do("CONFIG", "SET", "min-replicas-to-write", "1")
-			failing(t, n, "too few replicas")
-			s.Do("CONFIG", "SET", "min-replicas-to-write", "0")
-			acquire(t, n, request("after", "two"))
-		})
 		t.Run("long script", func(t *testing.T) {
 			s, n := admitted(t, kind, groupTTL, "busy-reply-threshold 20")
 			send(t, s, "EVAL", "while true do end", "0")
@@ -107,31 +100,6 @@ func TestServerInTrouble(t *testing.T) {
 			if err := n.List(bounded(t), "", func(node.Lease) bool { names++; return true }); err != nil || names != 1 {
 				t.Errorf("%d listed, %v", names, err)
 			}
-		})
-	})
-}
-
-// A node that became a replica, was given an eviction policy or asks for a
-// password since it was looked at first.
-func TestServerChanges(t *testing.T) {
-	each(t, func(t *testing.T, kind testserver.Kind) {
-		s, n := admitted(t, kind, groupTTL)
-		s.Do("REPLICAOF", "127.0.0.1", "1")
-		if _, err := n.Do(bounded(t), as(node.Acquire, request("a", "one"))); !errors.Is(err, fenlock.ErrMisconfigured) ||
-			!strings.Contains(err.Error(), "replica") {
-			t.Errorf("made a replica: %v", err)
-		}
-		s.Do("REPLICAOF", "NO", "ONE")
-
-		s, n = admitted(t, kind, groupTTL)
-		s.Do("CONFIG", "SET", "requirepass", "new-secret")
-		s.Do("CLIENT", "KILL", "TYPE", "normal")
-		eventually(t, func() error {
-			_, err := n.Do(bounded(t), as(node.Acquire, request("a", "one")))
-			if !errors.Is(err, fenlock.ErrMisconfigured) || !strings.Contains(err.Error(), "password") {
-				return fmt.Errorf("a password was set: %w", err)
-			}
-			return nil
 		})
 	})
 }

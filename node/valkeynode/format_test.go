@@ -79,28 +79,30 @@ func TestSecondFormatIsTakenOver(t *testing.T) {
 	})
 }
 
+// A record that is not what this program knows is an error that says so, and stays.
 func TestOtherFormatsAreRefused(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		server := testserver.Start(t, kind)
-		server.MarkAdmitted("fenlock:", groupTTL)
-		for format, says := range map[string]string{
-			"4":  "format 4, and this program knows formats up to 3: a newer fenlock wrote them; upgrade this program",
-			"17": "format 17, and this program knows formats up to 3",
-			"0":  "no fenlock wrote", "soon": "no fenlock wrote", "-1": "no fenlock wrote", "01": "no fenlock wrote",
-			"99999999999999999999": "no fenlock wrote",
+		server.Do("SET", "fenlock:a", "somebody") // so that there is something to list
+		for _, c := range []struct{ field, value, says string }{
+			{"format", "4",
+				"format 4, and this program knows formats up to 3: a newer fenlock wrote them; upgrade this program"},
+			{"format", "0", "no fenlock wrote"}, {"format", "soon", "no fenlock wrote"}, {"format", "-1", "no fenlock wrote"},
+			{"format", "01", "no fenlock wrote"}, {"format", "99999999999999999999", "no fenlock wrote"},
+			{"maxttl", "soon", "no number of milliseconds"}, {"maxttl", "0", "no number of milliseconds"},
 		} {
-			server.Do("HSET", registersKey, "format", format)
-			server.Do("SET", "fenlock:a", "somebody") // so that there is something to list
-			refused(t, server.URL(), server.Addr(), says)
+			server.MarkAdmitted("fenlock:", groupTTL)
+			server.Do("HSET", registersKey, c.field, c.value)
+			before := server.Do("HGETALL", registersKey)
+			refused(t, server.URL(), server.Addr(), c.says)
 			n := joined(t, server.URL(), groupTTL)
 			if _, err := n.Registers(bounded(t)); !errors.Is(err, fenlock.ErrMisconfigured) ||
-				!strings.Contains(err.Error(), says) {
+				!strings.Contains(err.Error(), c.says) {
 				t.Errorf("registers: %v", err)
 			}
-			if got := server.Do("HGET", registersKey, "format"); got != format {
-				t.Errorf("the format was %s and is %s", format, got)
+			if after := server.Do("HGETALL", registersKey); after != before {
+				t.Errorf("the record was %s and is %s", before, after)
 			}
-			server.Do("DEL", "fenlock:a")
 		}
 	})
 }
@@ -109,9 +111,7 @@ func TestOtherFormatsAreRefused(t *testing.T) {
 // to the older program any more, however its requests are sent, and it says why.
 func TestNewerFormatInTheMiddle(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
-		server := testserver.Start(t, kind)
-		server.MarkAdmitted("fenlock:", time.Minute)
-		n := joined(t, server.URL(), time.Minute)
+		server, n := admitted(t, kind, time.Minute)
 		held, other := long("held", "one"), long("other", "one")
 		want(t, node.Granted)(n.Do(bounded(t), as(node.Acquire, held)))
 		server.Do("HSET", registersKey, "format", "4")

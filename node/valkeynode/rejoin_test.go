@@ -67,24 +67,6 @@ func grownUp(t *testing.T, server *testserver.Server) {
 	})
 }
 
-// A server that restarts empty is out for the longest lease, and then has its
-// registers rebuilt from the others.
-func TestRestartWithoutPersistence(t *testing.T) {
-	each(t, func(t *testing.T, kind testserver.Kind) {
-		servers, nodes, _ := group(t, kind, 3)
-		held := promise(t, "orders/42", 1000, nodes...)
-		servers[0].Kill()
-		servers[0].Restart()
-		out(t, nodes[0], node.Restarted)
-		for _, op := range []node.Op{node.Confirm, node.Extend, node.ForceRelease} {
-			want(t, node.Rejoining)(nodes[0].Do(bounded(t), as(op, held)))
-		}
-		if a := acquire(t, nodes[0], request("orders/42", "two")); a.Status != node.Granted || a.Register != 1001 {
-			t.Errorf("after it was admitted: %+v; want 1001 granted", a)
-		}
-	})
-}
-
 // With fsync on every write nothing is lost, and no client has to wait.
 func TestRestartOfADurableServer(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
