@@ -19,106 +19,77 @@ import (
 )
 
 // The scripts do what package rule does, in any order of requests about one name. That is checked
-// of all operations, all fields of the answers, and all that is left on the server. A monitor,
-// which subscribes to every channel, is not taken for a waiter; and scripts that are gone are
-// loaded again, by whatever comes next.
+// of all operations, all fields of the answers, and all that is left on the server: alone, where
+// some share the name and others want it alone, and where one command carries several requests out.
+// A monitor, which subscribes to every channel, is not taken for a waiter; and scripts that are gone
+// are loaded again, by whatever comes next.
 func TestScriptsFollowTheRules(t *testing.T) {
-	each(t, func(t *testing.T, kind testserver.Kind) {
-		c := newComparison(t, kind)
-		for c.step = range 500 {
-			switch n := c.random.IntN(20); {
-			case c.step == 100: // so that they are there from here on
-				c.serve(c.request())
-			case n == 0 && c.step < 100: // a server that is out is not given them again
-				c.server.Do("SCRIPT", "FLUSH")
-			case n == 0:
-				c.toggleOut()
-			case n == 1:
-				c.lapse(theKey)
-			case n == 2 && c.random.IntN(3) == 0:
-				c.lapse(queueKey)
-			case n == 3:
-				c.enqueue(c.place(false))
-			default:
-				c.serve(c.request())
-			}
-		}
-		if c.seen["given"] == 0 {
-			t.Errorf("seed %d: given %d times", c.seed, c.seen["given"])
-		}
-	})
-}
-
-// And so they do where some share the name and others want it alone.
-func TestScriptsFollowTheRulesOfSharing(t *testing.T) {
-	each(t, func(t *testing.T, kind testserver.Kind) {
-		c := newComparison(t, kind)
-		c.sharing = true
-		for c.step = range 1000 {
-			switch n := c.random.IntN(20); {
-			case c.step == 0: // so that the scripts are there
-				c.serve(c.request())
-			case n == 0 && (c.store.Out || c.random.IntN(8) == 0):
-				c.toggleOut()
-			case n == 1 && c.random.IntN(3) == 0:
-				c.lapse(theKey)
-			case n == 2 && c.random.IntN(3) == 0:
-				c.lapse(queueKey)
-			case n == 3:
-				c.enqueue(c.place(c.random.IntN(3) > 0))
-			case n == 4:
-				c.lapseOne()
-			default:
-				c.serve(c.request())
-			}
-		}
-		for _, often := range []string{
+	for _, mode := range []struct {
+		name              string
+		sharing, together bool
+		steps             int
+		seen              []string // what must have happened
+	}{
+		{"alone", false, false, 500, []string{"given"}},
+		{"shared", true, false, 1000, []string{
 			"acquire, shared true: granted, told 0", "acquire, shared true: granted, told 1",
 			"acquire, shared true: held, told 0", "acquire, shared true: held, told 1",
 			"acquire, shared false: granted, told 0", "acquire, shared false: held, told 0",
 			"extend, shared true: granted, told 0", "extend, shared true: lost, told 0",
 			"release, shared false: granted, told 0", "release, shared false: granted, told 1",
 			"release, shared false: lost, told 1", "confirm, shared false: granted, told 0",
-			"one of several has ended", "several",
-		} {
-			if c.seen[often] == 0 {
-				t.Errorf("seed %d: never seen: %s; there were %v", c.seed, often, c.seen)
-			}
-		}
-	})
+			"one of several has ended", "several"}},
+		{"together", false, true, 600, []string{
+			"together, acquire: granted, told 0", "together, acquire: held, told 0", "together, acquire: held, told 1",
+			"together, release: granted, told 0", "together, release: granted, told 1", "together, release: lost, told 0",
+			"together, given"}},
+		{"shared and together", true, true, 600, nil},
+	} {
+		t.Run(mode.name, func(t *testing.T) {
+			each(t, func(t *testing.T, kind testserver.Kind) {
+				c := newComparison(t, kind)
+				c.sharing, c.together = mode.sharing, mode.together
+				for c.step = range mode.steps {
+					c.once()
+				}
+				for _, often := range mode.seen {
+					if c.seen[often] == 0 {
+						t.Errorf("seed %d: never seen: %s; there were %v", c.seed, often, c.seen)
+					}
+				}
+			})
+		})
+	}
 }
 
-// And so they do where one command carries several requests out.
-func TestScriptsOfSeveralFollowTheRules(t *testing.T) {
-	each(t, func(t *testing.T, kind testserver.Kind) {
-		for _, sharing := range []bool{false, true} {
-			c := newComparison(t, kind)
-			c.together, c.sharing = true, sharing
-			for c.step = range 600 {
-				switch n := c.random.IntN(20); {
-				case c.step == 0: // so that the scripts are there
-					c.serve(c.request())
-				case n == 0 && (c.store.Out || c.random.IntN(8) == 0):
-					c.toggleOut()
-				case n == 1:
-					c.lapse(theKey)
-				case n == 2 || n == 3:
-					c.lapse(queueKey)
-					c.lapse(theKey)
-				case n == 4:
-					c.enqueue(c.place(sharing && c.random.IntN(2) == 0))
-				default:
-					c.serve(c.request())
-				}
-			}
-			for _, often := range []string{"acquire: granted, told 0", "acquire: held, told 0", "acquire: held, told 1",
-				"release: granted, told 0", "release: granted, told 1", "release: lost, told 0", "given"} {
-				if !sharing && c.seen["together, "+often] == 0 {
-					t.Errorf("seed %d: never seen together: %s; there were %v", c.seed, often, c.seen)
-				}
-			}
-		}
-	})
+// flushes is for how long the scripts are flushed now and then. After that a server may be out, and
+// one that is out is not given them again.
+const flushes = 100
+
+// once lets one thing happen.
+func (c *comparison) once() {
+	of := func(n int) bool { return c.random.IntN(n) == 0 }
+	switch n := c.random.IntN(20); {
+	case c.step == 0, c.step == flushes: // so that the scripts are there from here on
+		c.serve(c.request())
+	case n == 0 && c.step < flushes && !c.together:
+		c.server.Do("SCRIPT", "FLUSH")
+	case n == 0 && (c.store.Out || of(8) || !c.sharing && !c.together):
+		c.toggleOut()
+	case n == 1 && (!c.sharing || of(3)):
+		c.lapse(theKey)
+	case c.together && (n == 2 || n == 4):
+		c.lapse(queueKey)
+		c.lapse(theKey)
+	case n == 2 && of(3):
+		c.lapse(queueKey)
+	case n == 3:
+		c.enqueue(c.place(c.sharing && !of(3)))
+	case n == 4 && c.sharing:
+		c.lapseOne()
+	default:
+		c.serve(c.request())
+	}
 }
 
 const (
@@ -164,10 +135,7 @@ func newComparison(t *testing.T, kind testserver.Kind) *comparison {
 	})
 	for i := range 2 {
 		n := joined(t, c.server.URL(), ages)
-		events, err := subscribe(t, n, "abc"[i:i+1])
-		if err != nil {
-			t.Fatal(err)
-		}
+		events := subscribed(t, n, "abc"[i:i+1])
 		c.nodes, c.events = append(c.nodes, n), append(c.events, events)
 	}
 	return c
