@@ -13,6 +13,38 @@ import (
 
 // The procedures of docs/operations.md, step by step.
 
+// haveMembers has servers record a new list of members.
+func haveMembers(members []*testserver.Server, on ...*testserver.Server) {
+	var list []string
+	for _, s := range members {
+		list = append(list, s.Addr())
+	}
+	for _, s := range on {
+		s.Do("HSET", registersKey, "members", strings.Join(list, " "))
+	}
+}
+
+// disconnect ends all connections of clients, so that they read what is recorded.
+func disconnect(servers ...*testserver.Server) {
+	for _, s := range servers {
+		s.Do("CLIENT", "KILL", "TYPE", "normal")
+		s.Do("CLIENT", "KILL", "TYPE", "pubsub")
+	}
+}
+
+// allVote takes a lock again and again until all servers vote.
+func allVote(t *testing.T, l *fenlock.Locker, servers ...*testserver.Server) {
+	t.Helper()
+	eventually(t, func() error {
+		for _, s := range servers {
+			if !s.IsAdmitted("fenlock:") {
+				return errors.Join(errors.New("not admitted yet"), takes(t, l, "b").Release(t.Context()))
+			}
+		}
+		return nil
+	})
+}
+
 // A node is replaced by one with another address, while clients of the old group go on.
 func TestReplacingANode(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
@@ -25,16 +57,12 @@ func TestReplacingANode(t *testing.T) {
 		// 2. The others get the new list, and their clients have to read it.
 		added := testserver.Start(t, kind)
 		added.Kill() // its address is known now
-		members := strings.Join([]string{added.Addr(), servers[0].Addr(), servers[1].Addr()}, " ")
-		for _, s := range servers[:2] {
-			s.Do("HSET", registersKey, "members", members)
-			s.Do("CLIENT", "KILL", "TYPE", "normal")
-			s.Do("CLIENT", "KILL", "TYPE", "pubsub")
-		}
+		replaced := []*testserver.Server{added, servers[0], servers[1]}
+		haveMembers(replaced, servers[:2]...)
+		disconnect(servers[:2]...)
 		// 3. The new node is started, empty, and not before.
 		added.Restart()
 		// 4. The clients are started with the new list.
-		replaced := []*testserver.Server{servers[0], servers[1], added}
 		newer := client(t, groupTTL, nil, urls(replaced...)...)
 		lock := takes(t, newer, "a")
 		if held.Remaining() > 0 || lock.Token() <= held.Token() {
@@ -47,13 +75,7 @@ func TestReplacingANode(t *testing.T) {
 		}
 
 		// The new node votes, and knows the tokens: another one may go.
-		eventually(t, func() error {
-			if added.IsAdmitted("fenlock:") {
-				return nil
-			}
-			another := takes(t, newer, "b")
-			return errors.Join(errors.New("not admitted yet"), another.Release(t.Context()))
-		})
+		allVote(t, newer, added)
 		servers[0].Kill()
 		if again := takes(t, newer, "a"); again.Token() <= lock.Token() {
 			t.Errorf("token %d after %d", again.Token(), lock.Token())
@@ -68,14 +90,7 @@ func TestLossOfOneWhileAnotherRestarts(t *testing.T) {
 		servers := testserver.Group(t, kind, 3)
 		l := client(t, groupTTL, nil, urls(servers...)...)
 		before := takes(t, l, "a").Token()
-		eventually(t, func() error { // a majority was enough for the lock
-			for _, s := range servers {
-				if !s.IsAdmitted("fenlock:") {
-					return errors.Join(errors.New("not admitted yet"), takes(t, l, "b").Release(t.Context()))
-				}
-			}
-			return nil
-		})
+		allVote(t, l, servers...) // a majority was enough for the lock
 		servers[0].Kill()
 		servers[1].Kill()
 		servers[1].Restart()
@@ -116,13 +131,6 @@ func TestMajorityIsLostForGood(t *testing.T) {
 			servers[1].Kill()
 			servers[2].Kill()
 		}
-		record := func() {
-			var members []string
-			for _, s := range servers {
-				members = append(members, s.Addr())
-			}
-			servers[0].Do("HSET", registersKey, "members", strings.Join(members, " "))
-		}
 
 		lose()
 		servers[1].Restart() // what it had was in memory
@@ -133,7 +141,7 @@ func TestMajorityIsLostForGood(t *testing.T) {
 		lose()
 		servers = []*testserver.Server{servers[0], testserver.Start(t, kind), testserver.Start(t, kind)}
 		lose() // their addresses are known now
-		record()
+		haveMembers(servers, servers[0])
 		servers[1].Restart()
 		servers[2].Restart()
 		l = client(t, groupTTL, nil, urls(servers...)...)
@@ -143,7 +151,7 @@ func TestMajorityIsLostForGood(t *testing.T) {
 		lose()
 		servers = servers[:1]
 		time.Sleep(groupTTL)
-		record()
+		haveMembers(servers, servers[0])
 		after(client(t, groupTTL, nil, urls(servers...)...))
 	})
 }
@@ -166,24 +174,9 @@ func TestThreeServersBecomeFive(t *testing.T) {
 			return nil
 		})
 		all := append(servers, testserver.Group(t, kind, 2)...)
-		var members []string
-		for _, s := range all {
-			members = append(members, s.Addr())
-		}
-		for _, s := range servers {
-			s.Do("HSET", registersKey, "members", strings.Join(members, " "))
-		}
+		haveMembers(all, servers...)
 		l := client(t, groupTTL, nil, urls(all...)...)
-		eventually(t, func() error { // the new ones too
-			another := takes(t, l, "b")
-			err := another.Release(t.Context())
-			for _, s := range all[3:] {
-				if !s.IsAdmitted("fenlock:") {
-					err = errors.Join(err, errors.New("not admitted yet"))
-				}
-			}
-			return err
-		})
+		allVote(t, l, all[3:]...)
 		refusedFor(t, client(t, groupTTL, nil, urls(servers...)...), all[4].Addr())
 		all[0].Kill()
 		all[1].Kill()
@@ -213,22 +206,12 @@ func TestRaisingMaxTTL(t *testing.T) {
 		if after := takes(t, newer, "a"); after.Token() <= held.Token() {
 			t.Errorf("token %d after %d", after.Token(), held.Token())
 		}
-		for _, s := range servers {
-			s.Do("CLIENT", "KILL", "TYPE", "normal")
-			s.Do("CLIENT", "KILL", "TYPE", "pubsub")
-		}
+		disconnect(servers...)
 		refusedFor(t, old, groupTTL.String(), (2 * groupTTL).String())
 		// It is what a server waits for that forgot its locks.
 		servers[0].Kill()
 		servers[0].Restart()
-		eventually(t, func() error {
-			another := takes(t, newer, "b")
-			err := another.Release(t.Context())
-			if !servers[0].IsAdmitted("fenlock:") {
-				return errors.Join(err, errors.New("not admitted yet"))
-			}
-			return err
-		})
+		allVote(t, newer, servers[0])
 		if got := servers[0].Do("HGET", registersKey, "maxttl"); got != fmt.Sprint(2*groupTTL.Milliseconds()) {
 			t.Errorf("a server that came back has the longest lease %s", got)
 		}
