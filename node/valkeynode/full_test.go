@@ -132,10 +132,7 @@ func TestFullServerExtendsShared(t *testing.T) {
 func TestFullServerReleases(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		s, n := admitted(t, kind, time.Minute)
-		events, err := subscribe(t, n, "a")
-		if err != nil {
-			t.Fatal(err)
-		}
+		events := subscribed(t, n, "a")
 		waiter := node.Place{Waiter: clientName(0) + ":1", Stamp: 1}
 		queue := func(name string) { s.Do("ZADD", "fenlock-line:fenlock:"+name, "1", waiter.Waiter) }
 		release := func(r node.Request) { want(t, node.Granted)(n.Do(bounded(t), as(node.Release, r))) }

@@ -41,12 +41,9 @@ func several(op node.Op, names int) (all []node.Request) {
 // What is wrong with one name has no effect on those that travel with it.
 func TestOneBadNameAmongSeveral(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
-		server := testserver.Start(t, kind)
-		server.MarkAdmitted("fenlock:", time.Minute)
-		n := joined(t, server.URL(), time.Minute)
+		server, n := admitted(t, kind, time.Minute)
 		requests := several(node.Acquire, 7)
 		requests[5].TTL = time.Hour
-		exchange(n, several(node.Release, 7)) // the connection is there
 		server.Do("LPUSH", "fenlock:1", "no lease")
 		server.Do("SET", "fenlock-line:fenlock:2", "no queue")
 		server.Do("HSET", registersKey, fmt.Sprint(node.Stripe("3")), "no number")
@@ -85,10 +82,7 @@ func TestOneBadNameAmongSeveral(t *testing.T) {
 
 // Names that have one register get a number each, and it is the largest afterwards.
 func TestSeveralNamesOfOneRegister(t *testing.T) {
-	server := testserver.Start(t, testserver.Kinds(t)[0])
-	server.MarkAdmitted("fenlock:", time.Minute)
-	n := joined(t, server.URL(), time.Minute)
-	exchange(n, several(node.Release, 3))
+	server, n := admitted(t, testserver.Kinds(t)[0], time.Minute)
 	requests := several(node.Acquire, 4)
 	for i, next := 0, 0; i < len(requests); next++ {
 		if name := fmt.Sprint("name ", next); node.Stripe(name) == 1 {
@@ -109,14 +103,11 @@ func TestSeveralNamesOfOneRegister(t *testing.T) {
 // The reply to as many as there can be is read, however long what holds them is.
 func TestSeveralNamesThatOthersHold(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
-		server := testserver.Start(t, kind)
-		server.MarkAdmitted("fenlock:", time.Minute)
-		n := joined(t, server.URL(), time.Minute)
+		server, n := admitted(t, kind, time.Minute)
 		requests := several(node.Acquire, 64)
 		for _, r := range requests {
 			server.Do("SET", "fenlock:"+r.Name, strings.Repeat("x", 2000), "PX", "60000")
 		}
-		exchange(n, several(node.Release, 3))
 		before := commandsOf(t, server)["evalsha"]
 		for i, c := range exchange(n, requests) {
 			if c.err != nil || c.answer.Status != node.Held || c.answer.Remaining <= 0 {
@@ -133,13 +124,8 @@ func TestSeveralNamesThatOthersHold(t *testing.T) {
 // register one after the other; an acquire that is sent with them is promised more than they gave.
 func TestSeveralReleasesGive(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
-		server := testserver.Start(t, kind)
-		server.MarkAdmitted("fenlock:", time.Minute)
-		n := joined(t, server.URL(), time.Minute)
-		events, err := subscribe(t, n, "a")
-		if err != nil {
-			t.Fatal(err)
-		}
+		server, n := admitted(t, kind, time.Minute)
+		events := subscribed(t, n, "a")
 		names := map[int][]string{} // of two registers
 		for i := 0; len(names[1]) < 6 || len(names[2]) < 1; i++ {
 			if name := fmt.Sprint("name ", i); node.Stripe(name) <= 2 {
@@ -198,13 +184,8 @@ func TestSeveralReleasesGive(t *testing.T) {
 // reserves the name.
 func TestSeveralReleasesWhereNothingMayBeGiven(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
-		server := testserver.Start(t, kind)
-		server.MarkAdmitted("fenlock:", time.Minute)
-		n := joined(t, server.URL(), time.Minute)
-		events, err := subscribe(t, n, "a")
-		if err != nil {
-			t.Fatal(err)
-		}
+		server, n := admitted(t, kind, time.Minute)
+		events := subscribed(t, n, "a")
 		exchange(n, several(node.Acquire, 3))
 		releases := several(node.Release, 3)
 		for i := range releases {
@@ -229,12 +210,8 @@ func TestSeveralReleasesWhereNothingMayBeGiven(t *testing.T) {
 // whatever the server refuses in the middle.
 func TestNothingIsGivenWithoutItsNumber(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
-		server := testserver.Start(t, kind)
-		server.MarkAdmitted("fenlock:", time.Minute)
-		n := joined(t, server.URL(), time.Minute)
-		if _, err := subscribe(t, n, "a"); err != nil {
-			t.Fatal(err)
-		}
+		server, n := admitted(t, kind, time.Minute)
+		subscribed(t, n, "a")
 		for _, denied := range []string{"set", "hset", "publish"} {
 			held := granted(t, n, denied)
 			waiter := node.Place{Waiter: clientName(0) + ":1", Stamp: 1}
@@ -376,10 +353,7 @@ func TestSeveralExtendsAreAsOne(t *testing.T) {
 // longer is not said to be: what the server refuses in the middle of a script is no answer.
 func TestSeveralExtendsThatAreRefused(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
-		server := testserver.Start(t, kind)
-		server.MarkAdmitted("fenlock:", time.Minute)
-		n := joined(t, server.URL(), time.Minute)
-		exchange(n, several(node.Release, 3))
+		server, n := admitted(t, kind, time.Minute)
 		extends := several(node.Extend, 3)
 		for i, r := range extends { // so that there is nothing to change but the time
 			server.Do("SET", "fenlock:"+r.Name, string(r.Holder)+" 7/7", "PX", "30000")

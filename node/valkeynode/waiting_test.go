@@ -31,10 +31,7 @@ func queueServer(t *testing.T, kind testserver.Kind, clients int) (*testserver.S
 	var all []*listening
 	for i := range clients {
 		n, digit := joined(t, s.URL(), time.Hour), string(rune('a'+i))
-		events, err := subscribe(t, n, digit)
-		if err != nil {
-			t.Fatal(err)
-		}
+		events := subscribed(t, n, digit)
 		all = append(all, &listening{Node: n, t: t, client: strings.Repeat(digit, 32), events: events})
 	}
 	return s, all
