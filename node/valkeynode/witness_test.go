@@ -1,11 +1,9 @@
 package valkeynode_test
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"strings"
 	"testing"
 	"time"
@@ -431,47 +429,6 @@ func BenchmarkWitness(b *testing.B) {
 				})
 				for b.Loop() {
 					lock(b, l, "orders", false)
-				}
-			})
-		}
-	}
-}
-
-// BenchmarkWitnessFloor is the least that a lock and its release cost with as many replicas. A key
-// is set, confirmed by the replicas, and deleted, on a connection without a library.
-func BenchmarkWitnessFloor(b *testing.B) {
-	for _, kind := range testserver.Kinds(b) {
-		for replicas := range 3 {
-			b.Run(fmt.Sprintf("%s/replicas=%d", kind, replicas), func(b *testing.B) {
-				primary := testserver.Start(b, kind, "repl-diskless-sync-delay 0")
-				set, replies := "SET name holder\r\n", 1
-				for range replicas {
-					follow(b, testserver.Start(b, kind), primary)
-				}
-				if replicas > 0 {
-					set, replies = set+fmt.Sprintf("WAIT %d 1000\r\n", replicas), 2
-				}
-				conn, err := net.Dial("tcp", primary.Addr())
-				if err != nil {
-					b.Fatal(err)
-				}
-				defer conn.Close()
-				r := bufio.NewReader(conn)
-				ask := func(commands string, replies int) {
-					if _, err := conn.Write([]byte(commands)); err != nil {
-						b.Fatal(err)
-					}
-					for range replies {
-						if line, err := r.ReadString('\n'); err != nil || line[0] == '-' {
-							b.Fatal(line, err)
-						}
-					}
-				}
-				ask("AUTH "+testserver.Operator+" any\r\n", 1)
-				ask(set, replies) // a replica's first confirmation comes late
-				for b.Loop() {
-					ask(set, replies)
-					ask("DEL name\r\n", 1)
 				}
 			})
 		}
