@@ -117,18 +117,6 @@ func TestSlotThatComesToAnother(t *testing.T) {
 		move     func(c *slotted, owner *testserver.Server)
 	}{
 		{"election", true, func(_ *slotted, owner *testserver.Server) { owner.Kill() }},
-		{"planned failover", true, func(c *slotted, owner *testserver.Server) { c.Replica(owner).Do("CLUSTER", "FAILOVER") }},
-		{"stop, take over, continue", true, func(c *slotted, owner *testserver.Server) {
-			owner.Pause()
-			c.Replica(owner).Do("CLUSTER", "FAILOVER", "TAKEOVER")
-			eventually(c.t, func() error {
-				if role := c.Replica(owner).Info("replication", "role"); role != "master" {
-					return errors.New("the replica is a " + role)
-				}
-				return nil
-			})
-			owner.Resume()
-		}},
 		{"resharding", false, func(c *slotted, owner *testserver.Server) { c.Reshard(owner, c.Other(owner), func() {}) }},
 		{"empty heir", false, func(c *slotted, owner *testserver.Server) {
 			heir := c.Other(owner)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"regexp"
 	"strconv"
@@ -13,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/internal/testserver"
 	"github.com/fenlock/fenlock/internal/testserver/proxy"
 	"github.com/fenlock/fenlock/node"
@@ -209,31 +209,6 @@ func TestCloseLeavesTheClient(t *testing.T) {
 	}
 }
 
-// A server that restarts has forgotten, and says so until the longest lease is over.
-func TestRestart(t *testing.T) {
-	each(t, func(t *testing.T, kind testserver.Kind) {
-		const ttl = 1500 * time.Millisecond
-		s := testserver.Start(t, kind)
-		s.MarkAdmitted("fenlock:", ttl)
-		l := lockerOf(t, ttl, open(t, clientOf(t, s.Addr())))
-		lock, err := l.Acquire(bounded(t), "orders")
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.Kill()
-		s.Restart()
-		started := time.Now()
-		var again *fenlock.Lock
-		eventually(t, func() (err error) { again, err = l.TryAcquire(t.Context(), "orders"); return err })
-		if out := time.Since(started); out < ttl-time.Second { // INFO counts whole seconds
-			t.Errorf("it votes after %v", out)
-		}
-		if lock.Remaining() > 0 || again.Token() <= lock.Token() {
-			t.Errorf("token %d after %d, which is held for %v", again.Token(), lock.Token(), lock.Remaining())
-		}
-	})
-}
-
 // A pool whose connections the program keeps to itself is an error that says so, of what was
 // not sent.
 func TestPoolThatIsUsedUp(t *testing.T) {
@@ -338,30 +313,17 @@ func hostile(t *testing.T, reply string) string {
 }
 
 func readCommand(r *bufio.Reader) (words []string, err error) {
-	line, err := r.ReadString('\n')
-	if err != nil {
-		return nil, err
-	}
-	n, err := strconv.Atoi(strings.TrimSpace(strings.TrimPrefix(line, "*")))
-	if err != nil {
+	var n, size int
+	if _, err := fmt.Fscanf(r, "*%d\n", &n); err != nil {
 		return nil, err
 	}
 	for range n {
-		line, err := r.ReadString('\n')
-		if err != nil {
-			return nil, err
-		}
-		size, err := strconv.Atoi(strings.TrimSpace(strings.TrimPrefix(line, "$")))
-		if err != nil {
+		if _, err := fmt.Fscanf(r, "$%d\n", &size); err != nil {
 			return nil, err
 		}
 		word := make([]byte, size+2)
-		for read := 0; read < len(word); {
-			k, err := r.Read(word[read:])
-			if err != nil {
-				return nil, err
-			}
-			read += k
+		if _, err := io.ReadFull(r, word); err != nil {
+			return nil, err
 		}
 		words = append(words, string(word[:size]))
 	}

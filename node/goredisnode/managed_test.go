@@ -13,7 +13,6 @@ import (
 
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/internal/testserver"
-	"github.com/fenlock/fenlock/internal/testserver/proxy"
 	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/goredisnode"
 	"github.com/redis/go-redis/v9"
@@ -95,24 +94,6 @@ func passesOver(t *testing.T, held *fenlock.Lock, before time.Time, others ...*f
 	}
 }
 
-func TestPromotionBehindOneAddress(t *testing.T) {
-	each(t, func(t *testing.T, kind testserver.Kind) {
-		primary, replica := pair(t, kind)
-		address := proxy.New(primary.Addr(), nil)
-		t.Cleanup(address.Close)
-		holder, other := managedLocker(t, clientOf(t, address.Addr(0))), managedLocker(t, clientOf(t, address.Addr(0)))
-		held, err := holder.Acquire(bounded(t), "orders")
-		if err != nil {
-			t.Fatal(err)
-		}
-		primary.Kill()
-		replica.Do("REPLICAOF", "NO", "ONE")
-		before := time.Now()
-		address.Retarget(replica.Addr())
-		passesOver(t, held, before, other, holder)
-	})
-}
-
 // A pool keeps connections that an address led to before. Here they lead to the old primary, which
 // is a replica now, while new ones lead to the new primary. Each answer proves whose it is.
 func TestPoolWithConnectionsToTwoServers(t *testing.T) {
@@ -176,18 +157,6 @@ func TestSentinels(t *testing.T) {
 		passesOver(t, held, before, other, holder)
 		if role := replica.Info("replication", "role"); role != "master" {
 			t.Errorf("the replica is a %s", role)
-		}
-	})
-}
-
-// A member of a cluster is refused when it is reached, by whichever client.
-func TestClusterIsRefused(t *testing.T) {
-	each(t, func(t *testing.T, kind testserver.Kind) {
-		s := testserver.Cluster(t, kind, 1)[0]
-		n := joined(t, s.Addr(), managedMaxTTL, goredisnode.WithPrefix("{fenlock}:"))
-		if _, err := n.Do(bounded(t), request(node.Acquire, "a", "a")); !errors.Is(err, fenlock.ErrMisconfigured) ||
-			!strings.Contains(err.Error(), "cluster mode") {
-			t.Errorf("%v", err)
 		}
 	})
 }
