@@ -178,20 +178,6 @@ func TestOpenMakesWhatIsMissing(t *testing.T) {
 	want(t, node.Held)(n.Do(t.Context(), as(node.Acquire, request("a", "", 0))))
 }
 
-// One nanosecond on either side of the expiry.
-func TestExpiryIsExact(t *testing.T) {
-	n, _ := newNode(t)
-	now := 5*time.Second + 999*time.Microsecond
-	n.clock = func() time.Duration { return now }
-	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, request("a", "one", 0))))
-	now += time.Minute - 1
-	if a := want(t, node.Held)(n.Do(t.Context(), as(node.Acquire, request("a", "two", 0)))); a.Remaining != 1 {
-		t.Errorf("%v remain; want 1ns", a.Remaining)
-	}
-	now++
-	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, request("a", "two", 0))))
-}
-
 func BenchmarkAcquireRelease(b *testing.B) {
 	n, _ := newNode(b)
 	for b.Loop() {

@@ -28,7 +28,7 @@ const (
 	fileVariable = "FENLOCK_FILENODE_FILE"
 )
 
-var roles = map[string]func(*Node){"lockers": lockers, "churn": churn, "stuck": stuck}
+var roles = map[string]func(*Node){"lockers": lockers, "stuck": stuck}
 
 func TestMain(m *testing.M) {
 	role, ok := roles[os.Getenv(roleVariable)]
@@ -155,56 +155,6 @@ func TestManyProcesses(t *testing.T) {
 	l, err := n.Inspect(t.Context(), "the lock")
 	if err != nil || l.Register != all[len(all)-1] || l.Remaining != 0 {
 		t.Errorf("in the end: %+v, %v; the largest token was %d", l, err, all[len(all)-1])
-	}
-}
-
-// churn writes until it is killed, and reports each grant after it was made.
-func churn(n *Node) {
-	for i := 0; ; i++ {
-		a, err := n.Do(context.Background(), as(node.Acquire, request(fmt.Sprint("name ", i), "", 0)))
-		if err != nil {
-			fatal(err)
-		}
-		fmt.Printf("%d %d\n", i, uint64(a.Register))
-	}
-}
-
-// kill -9 in the middle of a write leaves a file that can be used at once. Every grant that was
-// reported is still in it. So does one that closes it.
-func TestKilledProcess(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "locks")
-	for round := range 5 {
-		cmd, out, stderr := child(t, "churn", path)
-		lines := bufio.NewScanner(out)
-		granted := map[string]fence.Token{}
-		for len(granted) < 20+7*round {
-			if !lines.Scan() {
-				t.Fatalf("the child ended: %s", stderr)
-			}
-			var i int
-			var token fence.Token
-			if _, err := fmt.Sscan(lines.Text(), &i, (*uint64)(&token)); err != nil {
-				t.Fatal(err)
-			}
-			if token > 0 { // 0: held, since a round before leased it
-				granted[fmt.Sprint("name ", i)] = token
-			}
-		}
-		cmd.Process.Kill()
-		cmd.Wait()
-
-		for _, left := range []string{"killed", "closed"} {
-			n := open(t, path)
-			for name, token := range granted {
-				l, err := n.Inspect(t.Context(), name)
-				if err != nil || l.Remaining == 0 || l.Register < token {
-					t.Fatalf("%q was granted with %d; now, %s, %+v, %v", name, token, left, l, err)
-				}
-			}
-			r := request(fmt.Sprint("after ", round, left), "", 0)
-			want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, r)))
-			n.Close()
-		}
 	}
 }
 
