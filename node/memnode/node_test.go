@@ -11,7 +11,6 @@ import (
 
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/node"
-	"github.com/fenlock/fenlock/node/rule"
 	"github.com/fenlock/fenlock/nodetest"
 )
 
@@ -87,82 +86,6 @@ func TestCrashRestartAdmit(t *testing.T) {
 	must(t, node.Granted)(n.Do(ctx, as(node.Extend, request("x", "one", got.Register))))
 	if l, err := n.Inspect(ctx, "x"); err != nil || l.Register != got.Register || l.Label != "one" {
 		t.Errorf("after the repair: %+v, %v", l, err)
-	}
-}
-
-// group returns three joined nodes on one clock.
-func group(t *testing.T, clock *fakeClock, warn func(node.Node, string)) [3]*Node {
-	var nodes [3]*Node
-	g := node.Group{MaxTTL: 30 * time.Second, Warn: warn}
-	for i := range nodes {
-		nodes[i] = New(string(rune('a'+i)), WithClock(clock.Now))
-		g.Nodes = append(g.Nodes, nodes[i])
-	}
-	for _, n := range nodes {
-		if err := n.Join(g); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return nodes
-}
-
-func TestRejoinRebuildsRegistersAfterTheQuarantine(t *testing.T) {
-	clock := new(fakeClock)
-	nodes, ctx := group(t, clock, func(_ node.Node, m string) { t.Error("a warning:", m) }), t.Context()
-	for _, n := range nodes {
-		must(t, node.Granted)(n.Do(ctx, as(node.Acquire, request("x", "one", 1000))))
-	}
-	nodes[0].Crash()
-	nodes[0].Restart()
-	clock.Advance(30*time.Second + rule.Drift(30*time.Second) - 1)
-	must(t, node.Rejoining)(nodes[0].Do(ctx, as(node.Acquire, request("x", "two", 0))))
-	clock.Advance(1)
-	a := must(t, node.Granted)(nodes[0].Do(ctx, as(node.Acquire, request("x", "two", 0))))
-	if a.Register != 1001 {
-		t.Errorf("the first grant after the rejoining is %d, want 1001", a.Register)
-	}
-}
-
-func TestRejoinNeedsAMajority(t *testing.T) {
-	clock, warned := new(fakeClock), 0
-	nodes, ctx := group(t, clock, func(node.Node, string) { warned++ }), t.Context()
-	for _, n := range nodes {
-		n.Crash()
-	}
-	nodes[0].Restart()
-	clock.Advance(time.Hour)
-	must(t, node.Rejoining)(nodes[0].Do(ctx, as(node.Acquire, request("x", "one", 0))))
-	nodes[1].Restart()
-	must(t, node.Granted)(nodes[0].Do(ctx, as(node.Acquire, request("x", "one", 0))))
-	if warned != 1 {
-		t.Errorf("%d warnings about a rebuilding from nodes without memory, want 1", warned)
-	}
-}
-
-// A token that is fixed at two nodes survives the loss of one while the other cannot be
-// reached.
-func TestRejoinWaitsForASilentNode(t *testing.T) {
-	clock := new(fakeClock)
-	nodes, ctx := group(t, clock, nil), t.Context()
-	far := nodes[2].Share()
-	nodes[2].Close() // a partition: the others do not see it
-	must(t, node.Granted)(nodes[0].Do(ctx, as(node.Acquire, request("x", "one", 1000))))
-	must(t, node.Granted)(far.Do(ctx, as(node.Acquire, request("x", "one", 1000))))
-	nodes[0].Crash()
-	nodes[0].Restart()
-	clock.Advance(time.Hour)
-	must(t, node.Rejoining)(nodes[0].Do(ctx, as(node.Acquire, request("x", "two", 0))))
-}
-
-func TestJoinTwice(t *testing.T) {
-	n := New("a")
-	g := node.Group{Nodes: []node.Node{n}, MaxTTL: time.Second}
-	if err := errors.Join(n.Join(g), n.Join(g)); err != nil {
-		t.Error(err)
-	}
-	g.MaxTTL++
-	if n.Join(g) == nil {
-		t.Error("a node joined two groups")
 	}
 }
 
