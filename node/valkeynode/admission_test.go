@@ -2,7 +2,6 @@ package valkeynode_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -92,15 +91,11 @@ func startedWith(t *testing.T, s *testserver.Server, data []byte) {
 	t.Helper()
 	file := dumpFile(s)
 	s.Kill()
-	err := os.Remove(file)
-	if errors.Is(err, os.ErrNotExist) {
-		err = nil
-	}
+	s.Wipe()
 	if data != nil {
-		err = errors.Join(err, os.WriteFile(file, data, 0o600))
-	}
-	if err != nil {
-		t.Fatal(err)
+		if err := os.WriteFile(file, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	s.Restart()
 }

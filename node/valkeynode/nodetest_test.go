@@ -2,8 +2,6 @@ package valkeynode_test
 
 import (
 	"fmt"
-	"regexp"
-	"strings"
 	"testing"
 	"time"
 
@@ -64,9 +62,5 @@ func replID(t testing.TB, server *testserver.Server) string {
 // infoField reads a field of INFO, "" if it is not there.
 func infoField(t testing.TB, server *testserver.Server, field string) string {
 	t.Helper()
-	match := regexp.MustCompile(`(?m)^` + field + `:(.*)$`).FindStringSubmatch(server.Do("INFO"))
-	if match == nil {
-		return ""
-	}
-	return strings.TrimSpace(match[1])
+	return testserver.Field(server.Do("INFO"), field)
 }
