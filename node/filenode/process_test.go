@@ -10,15 +10,11 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/fenlock/fenlock"
-	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/node"
 )
 
@@ -28,7 +24,7 @@ const (
 	fileVariable = "FENLOCK_FILENODE_FILE"
 )
 
-var roles = map[string]func(*Node){"lockers": lockers, "stuck": stuck}
+var roles = map[string]func(*Node){"stuck": stuck}
 
 func TestMain(m *testing.M) {
 	role, ok := roles[os.Getenv(roleVariable)]
@@ -74,88 +70,6 @@ func child(t *testing.T, role, path string, env ...string) (*exec.Cmd, io.Reader
 		cmd.Wait()
 	})
 	return cmd, out, &stderr
-}
-
-const lockerRounds = 15
-
-// lockers takes one lock again and again, as two Lockers that share the node: one waits, the other
-// polls. The holder creates a file that no other process may have created, and removes it: the
-// overlap of two holders fails.
-func lockers(n *Node) {
-	var all sync.WaitGroup
-	proof := n.path + ".held"
-	for _, polls := range []bool{false, true} {
-		l, err := fenlock.New(fenlock.Config{Nodes: []node.Node{n}})
-		if err != nil {
-			fatal(err)
-		}
-		acquire := l.Acquire
-		if polls {
-			acquire = l.TryAcquire
-		}
-		all.Go(func() {
-			for range lockerRounds {
-				ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-				lock, err := acquire(ctx, "the lock")
-				for polls && (errors.Is(err, fenlock.ErrHeld) || errors.Is(err, fenlock.ErrNoQuorum)) { // or slow just now
-					time.Sleep(time.Millisecond)
-					lock, err = acquire(ctx, "the lock")
-				}
-				if err != nil {
-					fatal(err)
-				}
-				f, err := os.OpenFile(proof, os.O_CREATE|os.O_EXCL, 0o600)
-				if err != nil {
-					fatal("two holders at once: " + err.Error())
-				}
-				f.Close()
-				fmt.Println(lock.Token())
-				if err := errors.Join(os.Remove(proof), lock.Release(ctx)); err != nil {
-					fatal(err)
-				}
-				cancel()
-			}
-		})
-	}
-	all.Wait()
-}
-
-func TestManyProcesses(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "locks") // made by whichever comes first
-	const processes, grants = 3, 3 * 2 * lockerRounds
-	var mu sync.Mutex
-	var all []fence.Token
-	var wg sync.WaitGroup
-	for range processes {
-		cmd, out, stderr := child(t, "lockers", path)
-		wg.Go(func() {
-			var last fence.Token
-			lines := bufio.NewScanner(out)
-			for lines.Scan() {
-				token, err := fence.Parse(lines.Text())
-				if err != nil || token <= last {
-					t.Errorf("token %q after %d (%v)", lines.Text(), last, err)
-				}
-				last = token
-				mu.Lock()
-				all = append(all, token)
-				mu.Unlock()
-			}
-			if err := cmd.Wait(); err != nil {
-				t.Errorf("%v: %s", err, stderr)
-			}
-		})
-	}
-	wg.Wait()
-	slices.Sort(all)
-	if len(all) != grants || len(slices.Compact(slices.Clone(all))) != grants {
-		t.Errorf("%d tokens of %d grants, or one of them twice", len(all), grants)
-	}
-	n := open(t, path)
-	l, err := n.Inspect(t.Context(), "the lock")
-	if err != nil || l.Register != all[len(all)-1] || l.Remaining != 0 {
-		t.Errorf("in the end: %+v, %v; the largest token was %d", l, err, all[len(all)-1])
-	}
 }
 
 // stuck takes the locks of some rooms and keeps them, as a process that is stopped in an operation
