@@ -104,12 +104,18 @@ func TestServerInTrouble(t *testing.T) {
 	})
 }
 
-// Another program's value may have any length. It is held, and nothing more.
+// Another program's value may have any length. It is held, and nothing more, and it is not read
+// whole.
 func TestALongForeignValueIsALease(t *testing.T) {
 	server, n := admitted(t, testserver.Kinds(t)[0], groupTTL)
 	server.Do("SET", "fenlock:a", strings.Repeat("x", 1<<20))
 	a, err := n.Do(bounded(t), as(node.Acquire, request("a", "one")))
 	if err != nil || a.Status != node.Held || a.HeldBy != "" {
 		t.Errorf("%+v, %v", a, err)
+	}
+	var listed []node.Lease
+	err = n.List(bounded(t), "a", func(l node.Lease) bool { listed = append(listed, l); return true })
+	if err != nil || len(listed) != 1 || listed[0].Name != "a" || listed[0].Label != "" {
+		t.Errorf("listed %+v, %v", listed, err)
 	}
 }

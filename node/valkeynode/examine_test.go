@@ -128,28 +128,6 @@ func TestExamineIsNotDenied(t *testing.T) {
 
 func infoOf(s *testserver.Server, field string) string { return s.Info("commandstats", field) }
 
-// A node of a Locker is looked at without harm to its locks, and no client that only looks admits
-// it.
-func TestExamineAdmitsNobody(t *testing.T) {
-	each(t, func(t *testing.T, kind testserver.Kind) {
-		s := testserver.Start(t, kind)
-		n := joined(t, s.URL(), groupTTL)
-		grownUp(t, s)
-		for range 3 {
-			e, err := n.Examine(bounded(t), closely)
-			if err != nil || e.Admitted || s.IsAdmitted("fenlock:") || e.Wait != 0 || !e.Rebuild ||
-				!strings.Contains(e.Why, "the next client that asks it for a lock has it admitted") {
-				t.Fatalf("%+v, %v", e, err)
-			}
-		}
-		acquire(t, n, request("a", "one"))
-		if e, err := n.Examine(bounded(t), closely); err != nil || !e.Admitted || e.MaxTTL != groupTTL ||
-			!slices.Equal(e.Members, []string{n.Member()}) {
-			t.Errorf("%+v, %v", e, err)
-		}
-	})
-}
-
 // Each word of the least permissions is missed by name, and with all of them nothing is.
 func TestExaminePermissions(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {

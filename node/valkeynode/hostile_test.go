@@ -16,7 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fenlock/fenlock/internal/testserver"
 	"github.com/fenlock/fenlock/node"
 )
 
@@ -235,23 +234,5 @@ func TestHostileServersHoldLittle(t *testing.T) {
 				t.Errorf("%d MiB were held", held>>20)
 			}
 		})
-	}
-}
-
-// Another program's value may have any length. It is listed, and not read.
-func TestListedValuesAreNotReadWhole(t *testing.T) {
-	server := testserver.Start(t, testserver.Kinds(t)[0])
-	server.Do("SET", "fenlock:large", strings.Repeat("x", 10<<20))
-	n, err := Open(server.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer n.Close()
-	var listed []node.Lease
-	if err := n.List(t.Context(), "", func(l node.Lease) bool { listed = append(listed, l); return true }); err != nil {
-		t.Fatal(err)
-	}
-	if len(listed) != 1 || listed[0].Name != "large" || listed[0].Label != "" {
-		t.Errorf("listed %+v", listed)
 	}
 }

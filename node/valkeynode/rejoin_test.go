@@ -180,29 +180,6 @@ func TestFlush(t *testing.T) {
 	})
 }
 
-// Clients that live only for one command see the same quarantine, and end it.
-func TestQuarantineIsRecordedOnTheNode(t *testing.T) {
-	each(t, func(t *testing.T, kind testserver.Kind) {
-		server, n := admitted(t, kind, groupTTL)
-		grownUp(t, server)
-		server.Do("FLUSHALL")
-		out(t, n, node.Unused)
-		noticed := server.Do("HGET", registersKey, "noticed")
-		eventually(t, func() error {
-			once := joined(t, server.URL(), groupTTL)
-			defer once.Close()
-			a, err := once.Do(bounded(t), as(node.Acquire, request("a", "one")))
-			if err != nil || a.Status != node.Granted {
-				if got := server.Do("HGET", registersKey, "noticed"); got != noticed {
-					t.Fatalf("noticed %s, then %s: the quarantine began anew", noticed, got)
-				}
-				return errors.Join(errors.New(a.Absence.String()), err)
-			}
-			return nil
-		})
-	})
-}
-
 // A replica that takes over may lack the newest leases and registers. That is so although it has
 // been up for long and has a copy of the mark.
 func TestPromotedReplica(t *testing.T) {
