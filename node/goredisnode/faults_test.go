@@ -10,7 +10,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -83,63 +82,6 @@ func TestLostAnswers(t *testing.T) {
 			}
 		})
 	}
-}
-
-// Locks are counted through a network that loses answers and cuts connections. What a server has
-// carried out is never more than what was asked of it.
-func TestNothingIsSentTwice(t *testing.T) {
-	s := testserver.Start(t, testserver.Kinds(t)[0])
-	s.MarkAdmitted("fenlock:", time.Minute)
-	relay := proxy.New(s.Addr(), nil)
-	t.Cleanup(relay.Close)
-	n := joined(t, relay.Addr(0), time.Minute)
-	eventually(t, func() error {
-		_, err := n.Do(bounded(t), request(node.Acquire, "before", "one"))
-		return err
-	})
-	before, asked := executed(t, s), 0
-	for i := range 30 {
-		if i%3 == 1 {
-			lift := relay.Impose([]proxy.Rule{{Cut: true}, {From: proxy.Effect{Lose: true}}}[i%2])
-			time.AfterFunc(40*time.Millisecond, lift)
-		}
-		var wait sync.WaitGroup
-		for j := range 8 {
-			asked++
-			wait.Go(func() {
-				ctx, cancel := context.WithTimeout(t.Context(), 80*time.Millisecond)
-				defer cancel()
-				c := newCall()
-				n.Start(request(node.Acquire, fmt.Sprintf("%d/%d", i, j), "x"), 80*time.Millisecond, c)
-				select {
-				case <-c.done:
-				case <-ctx.Done():
-				}
-			})
-		}
-		wait.Wait()
-	}
-	if got := executed(t, s) - before; got > asked || got == 0 {
-		t.Errorf("%d requests were carried out, of %d", got, asked)
-	}
-	// Each of them at most once: a register counts.
-	if granted := strings.Count(s.Do("KEYS", "fenlock:*"), "fenlock:"); granted > asked+1 {
-		t.Errorf("%d leases", granted)
-	}
-}
-
-// call waits for one outcome.
-type call struct {
-	done   chan struct{}
-	answer node.Answer
-	err    error
-}
-
-func newCall() *call         { return &call{done: make(chan struct{})} }
-func (c *call) Wanted() bool { return true }
-func (c *call) Done(a node.Answer, err error) {
-	c.answer, c.err = a, err
-	close(c.done)
 }
 
 // A client that the program closes is told apart, and costs its own node only.
