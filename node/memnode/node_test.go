@@ -72,6 +72,9 @@ func TestCrashRestartAdmit(t *testing.T) {
 		!strings.Contains(err.Error(), "memnode a") {
 		t.Errorf("while down: %v", err)
 	}
+	if _, err := other.Registers(ctx); !errors.Is(err, ErrDown) {
+		t.Errorf("its registers while down: %v", err)
+	}
 	n.Restart()
 	if a := must(t, node.Rejoining)(other.Do(ctx,
 		as(node.Acquire, request("x", "two", 0)))); a.Absence.Cause != node.NotJoined {
