@@ -30,7 +30,7 @@ func (n *Node) Registers(ctx context.Context) (r node.Registers, err error) {
 		if err != nil {
 			return err
 		}
-		all := responses(a.TxnResponse, 0)
+		all := responses(a)
 		if r.Tokens, _, err = n.keys.readRegisters(all[1]); err != nil {
 			return err
 		}
@@ -57,7 +57,7 @@ func (n *Node) Inspect(ctx context.Context, name string) (l node.Lease, err erro
 		if err != nil {
 			return err
 		}
-		all := responses(a.TxnResponse, 0)
+		all := responses(a)
 		b, err := q.believe(&n.clock, all[1:])
 		if err != nil {
 			return err
@@ -89,7 +89,7 @@ func (n *Node) Waiting(ctx context.Context, name string, limit int) (first []nod
 		if err != nil {
 			return err
 		}
-		b, err := q.believe(&n.clock, responses(a.TxnResponse, 0))
+		b, err := q.believe(&n.clock, responses(a))
 		if err != nil {
 			return err
 		}
@@ -117,7 +117,7 @@ func (n *Node) list(ctx context.Context, prefix string, yield func(node.Lease) b
 	if err != nil {
 		return err
 	}
-	registers, _, err := n.keys.readRegisters(responses(a.TxnResponse, 0)[0])
+	registers, _, err := n.keys.readRegisters(responses(a)[0])
 	if err != nil {
 		return err
 	}
@@ -143,7 +143,7 @@ func (n *Node) pages(ctx context.Context, prefix string, yield func(kv *mvccpb.K
 		if err != nil {
 			return err
 		}
-		page := responses(a.TxnResponse, 0)[0]
+		page := responses(a)[0]
 		for _, kv := range page.Kvs {
 			if from = string(kv.Key) + "\x00"; !yield(kv) {
 				return nil

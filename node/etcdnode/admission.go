@@ -97,7 +97,7 @@ func (v *voting) look(ctx context.Context) (l *looked, f admit.Facts, err error)
 	if l.status.IsLearner {
 		return l, f, describe(ctx, rpctypes.ErrGRPCNotSupportedForLearner)
 	}
-	got := responses(a.TxnResponse, 0)
+	got := responses(a)
 	if l.meta, err = readMark(n.keys.meta(), got[0].Kvs); err != nil {
 		return l, f, err
 	}
@@ -316,7 +316,7 @@ func (v *voting) Raise(ctx context.Context, _ admit.Facts, tokens map[int]fence.
 		if err != nil {
 			return err
 		}
-		own, mods, err := n.keys.readRegisters(responses(a.TxnResponse, 0)[0])
+		own, mods, err := n.keys.readRegisters(responses(a)[0])
 		if err != nil {
 			return err
 		}

@@ -162,9 +162,9 @@ func (b *belief) entry(now time.Duration, seenFor func(mod int64) time.Duration)
 }
 
 // responses returns the answers to reads that were in a transaction.
-func responses(a *clientv3.TxnResponse, skip int) []*clientv3.GetResponse {
-	all := make([]*clientv3.GetResponse, len(a.Responses)-skip)
-	for i, r := range a.Responses[skip:] {
+func responses(a outcome) []*clientv3.GetResponse {
+	all := make([]*clientv3.GetResponse, len(a.Responses))
+	for i, r := range a.Responses {
 		all[i] = (*clientv3.GetResponse)(r.GetResponseRange())
 	}
 	return all

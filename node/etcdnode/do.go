@@ -77,13 +77,17 @@ func (o *operation) run(ctx context.Context) (node.Answer, error) {
 		return node.Answer{}, node.NotSent(describe(ctx, err))
 	}
 	b, guessed := o.guess()
-	if !guessed {
-		var err error
-		if b, err = o.look(ctx); err != nil {
-			return node.Answer{}, err
+	for ; ; guessed = false {
+		if !guessed {
+			var err error
+			if b, err = o.look(ctx); err != nil {
+				return node.Answer{}, err
+			}
 		}
-	}
-	for {
+		// A copy of its own transaction, repeated somewhere on the way, would look like this.
+		if o.r.Op == node.Acquire && b.leased && b.lease.holder == o.r.Holder && o.tried[b.lease.String()] {
+			return node.Answer{}, errors.New("the lease is there, and it is not known since when")
+		}
 		if err := ctx.Err(); err != nil {
 			return node.Answer{}, node.NotSent(err)
 		}
@@ -93,15 +97,13 @@ func (o *operation) run(ctx context.Context) (node.Answer, error) {
 		}
 		if s.queue.short {
 			o.heads *= 4
-			if b, err = o.look(ctx); err != nil {
-				return node.Answer{}, err
-			}
 			continue
 		}
 		if b.read && len(s.ops) == 0 {
 			return s.answer, o.counts(ctx, s)
 		}
-		next, done, err := o.try(ctx, s)
+		a, err := o.try(ctx, s)
+		done := err == nil && a.Succeeded
 		if done {
 			err = o.counts(ctx, s)
 		}
@@ -111,26 +113,14 @@ func (o *operation) run(ctx context.Context) (node.Answer, error) {
 				return node.Answer{}, err
 			}
 		case err != nil:
-			o.afterwards(s, nil, err)
+			o.afterwards(s, outcome{}, err)
 			return node.Answer{}, err
 		case done:
-			o.afterwards(s, next, nil)
+			o.afterwards(s, a, nil)
 			if err := o.covered(s); err != nil {
 				return node.Answer{}, err
 			}
 			return s.answer, nil
-		}
-		if next == nil || !s.curious {
-			b, err = o.look(ctx)
-		} else {
-			b, err = o.learn(next, 0)
-		}
-		if err != nil {
-			return node.Answer{}, err
-		}
-		// A copy of its own transaction, repeated somewhere on the way, would look like this.
-		if o.r.Op == node.Acquire && b.leased && b.lease.holder == o.r.Holder && o.tried[b.lease.String()] {
-			return node.Answer{}, errors.New("the lease is there, and it is not known since when")
 		}
 	}
 }
@@ -162,24 +152,19 @@ func (o *operation) detach(ctx context.Context) error {
 	return o.attach(ctx)
 }
 
-// look reads what is there.
+// look reads what is there: the mark of admission, and what question asks for.
 func (o *operation) look(ctx context.Context) (belief, error) {
-	ops := append([]clientv3.Op{clientv3.OpGet(o.keys.meta(), clientv3.WithKeysOnly())}, o.question().ops()...)
-	a, err := o.read(ctx, ops...)
+	q := o.question()
+	a, err := o.read(ctx, append([]clientv3.Op{clientv3.OpGet(o.keys.meta(), clientv3.WithKeysOnly())}, q.ops()...)...)
 	if err != nil {
 		return belief{}, err
 	}
-	return o.learn(&a, 0)
-}
-
-// learn takes what was read: the mark of admission, and what question asked for.
-func (o *operation) learn(a *outcome, skip int) (belief, error) {
-	all := responses(a.TxnResponse, skip)
+	all := responses(a)
 	if o.standing != nil && (len(all[0].Kvs) == 0 || all[0].Kvs[0].ModRevision != o.standing.mod) {
 		o.voting.forget(o.standing)
 		return belief{}, errNotAdmitted
 	}
-	return o.question().believe(&o.clock, all[1:])
+	return q.believe(&o.clock, all[1:])
 }
 
 // guess returns what is probably there, so that one round trip is enough.
@@ -224,7 +209,7 @@ type served struct {
 	ops           []clientv3.Op
 	guards        []clientv3.Cmp
 	waiter        string // the waiter that is notified
-	curious       bool   // it is read who waits, and what is there instead
+	curious       bool   // it is read who waits
 }
 
 // serve has the rules decide.
@@ -339,36 +324,25 @@ func (o *operation) guard(s *served, b belief, register, onlyQueued bool) {
 	s.guards = append(s.guards, s.queue.guards()...)
 }
 
-// try sends the transaction. It returns whether it was carried out, with the answers to
-// what was read afterwards, or with what is there instead.
-func (o *operation) try(ctx context.Context, s *served) (*outcome, bool, error) {
+// try sends the transaction. Where a client may wait, the holder learns which one: its release
+// need not read the queue then.
+func (o *operation) try(ctx context.Context, s *served) (outcome, error) {
 	o.wakes = s.queue.asked
-	q := o.question()
 	t := txn{If: s.guards, Then: s.ops}
-	// Most names are not in use by another client at the moment. What is read in case another client
-	// comes is half of the work of a transaction.
 	s.curious = o.held.isContended(o.r.Name) || o.asker.Waiter != ""
-	if s.curious {
-		t.Else = append([]clientv3.Op{clientv3.OpGet(o.keys.meta(), clientv3.WithKeysOnly())}, q.ops()...)
-	}
 	if o.keeps(s) {
 		if s.curious {
-			t.Then = append(t.Then, q.headsOp())
+			t.Then = append(t.Then, o.question().headsOp())
 		}
 		if o.tried == nil {
 			o.tried = map[string]bool{}
 		}
 		o.tried[s.value] = true
 	}
-	commit := o.commit
-	if !s.curious && s.waiter == "" && !s.queue.insert {
-		commit = func(ctx context.Context, t txn) (outcome, error) { return o.batcher.commit(ctx, o.r.Name, t) }
+	if !s.curious && s.waiter == "" {
+		return o.batcher.commit(ctx, o.r.Name, t)
 	}
-	a, err := commit(ctx, t)
-	if err != nil {
-		return nil, false, err
-	}
-	return &a, a.Succeeded, nil
+	return o.commit(ctx, t)
 }
 
 // keeps reports whether the operation leaves the holder with a lease whose end was set.
@@ -389,7 +363,7 @@ func (o *operation) covered(s *served) error {
 }
 
 // afterwards remembers what the operation has left: in etcd, or perhaps there.
-func (o *operation) afterwards(s *served, a *outcome, err error) {
+func (o *operation) afterwards(s *served, a outcome, err error) {
 	q := s.queue
 	switch {
 	case q.insert:
@@ -411,7 +385,7 @@ func (o *operation) afterwards(s *served, a *outcome, err error) {
 	case s.value != "":
 		h := &held{record: s.record, mod: a.Header.Revision, value: s.value}
 		if o.keeps(s) && s.curious {
-			heads := responses(a.TxnResponse, len(s.ops))[0]
+			heads := a.Responses[len(s.ops)].GetResponseRange()
 			h.first, h.more = o.question().waiters(heads.Kvs), heads.More
 		}
 		o.held.keep(o.r.Name, h, o.lease != nil)

@@ -164,7 +164,7 @@ func (n *Node) thoroughly(ctx context.Context, e *node.Examination) error {
 		e.Findings = append(e.Findings, node.Found("damage", node.Error, "%s: %v.", what, err).
 			Do("When no lock is held, delete all keys below %s; tokens begin at the clients' clocks then.", string(n.keys)))
 	}
-	tokens, _, err := n.keys.readRegisters(responses(a.TxnResponse, 0)[0])
+	tokens, _, err := n.keys.readRegisters(responses(a)[0])
 	if err != nil {
 		damaged("The registers are damaged", err)
 	}
