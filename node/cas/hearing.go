@@ -4,9 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/engine"
-	"github.com/fenlock/fenlock/node/rule"
 )
 
 // overlap is by how much notices may be late: they carry a time from before their record was
@@ -46,20 +44,14 @@ func (h *Hearing) Heard(stripe int, notices []byte) {
 		h.told[n] = true
 		h.newest = max(h.newest, n.at)
 		h.line.moved(stripe)
-		if clientOf(n.text) == h.listener.Client {
-			h.listener.Tell(n.text)
-		}
+		h.listener.Tell(n.text)
 	}
 }
 
 // Tell passes on one notice, or "" if some may have been missed, for a store that hears each notice
-// once. Such a store calls neither Heard nor Looked.
-func (h *Hearing) Tell(notice string) {
-	if n, is := node.ParseNotice(notice); notice == "" ||
-		is && clientOf(notice) == h.listener.Client && rule.CheckPlace(node.Place{Waiter: n.Waiter}) == nil {
-		h.listener.Tell(notice)
-	}
-}
+// once. Such a store calls neither Heard nor Looked. A text that is no notice for this client is
+// dropped.
+func (h *Hearing) Tell(notice string) { h.listener.Tell(notice) }
 
 // Looked says that everything was heard that was written until a moment ago. Now is what the
 // store's clock shows, 0 if that is not known. After a clock was set back, what comes is older than

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/engine"
 	"github.com/fenlock/fenlock/node/rule"
 )
 
@@ -129,7 +130,7 @@ func (l *lines) add(client string) *line {
 // heardOf is told of every answer: which waiter waits, and how many are before it. Nil lines hear
 // nothing.
 func (l *lines) heardOf(r node.Request, a node.Answer) {
-	client := clientOf(r.Place.Waiter)
+	client := engine.ClientOf(r.Place.Waiter)
 	if l == nil || client == "" {
 		return
 	}

@@ -271,7 +271,7 @@ func (n *Node) save(ctx context.Context, stripe int, r node.Request, m remembere
 	if n.teller != nil {
 		reachable = func(waiter string) (is bool) {
 			if failed == nil {
-				is, failed = n.teller.Reachable(ctx, m.Loaded, clientOf(waiter))
+				is, failed = n.teller.Reachable(ctx, m.Loaded, engine.ClientOf(waiter))
 			}
 			return is
 		}

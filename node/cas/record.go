@@ -227,12 +227,6 @@ func decodeNotices(b []byte) (notices []notice) {
 	return notices
 }
 
-// clientOf returns the client of a waiter, or of a notice.
-func clientOf(waiter string) string {
-	client, _, _ := strings.Cut(waiter, ":")
-	return client
-}
-
 func appendString(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }

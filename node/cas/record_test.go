@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/engine"
 	"github.com/fenlock/fenlock/node/rule"
 )
 
@@ -34,7 +35,7 @@ func TestRecord(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if got := decodeNotices(sample().Notices); len(got) != 2 || clientOf(got[1].text) != clientOf(waiter) ||
+	if got := decodeNotices(sample().Notices); len(got) != 2 || engine.ClientOf(got[1].text) != engine.ClientOf(waiter) ||
 		got[1].at != time.Hour {
 		t.Errorf("%+v", got)
 	}

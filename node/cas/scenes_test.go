@@ -11,6 +11,7 @@ import (
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/admit"
+	"github.com/fenlock/fenlock/node/engine"
 )
 
 var holders int
@@ -246,7 +247,7 @@ func TestAttendedAgain(t *testing.T) {
 	defer n.Close()
 	join(t, n)
 	heard := make(chan string, 10)
-	if err := n.Listen(t.Context(), clientOf(waiter), func(waiter string) { heard <- waiter }); err != nil {
+	if err := n.Listen(t.Context(), engine.ClientOf(waiter), func(waiter string) { heard <- waiter }); err != nil {
 		t.Fatal(err)
 	}
 	broken <- struct{}{}

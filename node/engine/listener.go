@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"strings"
 	"sync/atomic"
 	"time"
 
+	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/rule"
 )
 
@@ -99,6 +101,17 @@ func (l *Listener) Begun() {
 	}
 }
 
-// Tell passes on a notice, "" if some may have been missed. The engine has checked that it is for a
-// waiter of this client: what a store says is not trusted.
-func (l *Listener) Tell(notice string) { l.notify(notice) }
+// Tell passes on a notice, "" if some may have been missed. What a store says is not trusted: a
+// text that is no notice for a waiter of this client is dropped.
+func (l *Listener) Tell(notice string) {
+	n, is := node.ParseNotice(notice)
+	if notice == "" || is && ClientOf(notice) == l.Client && rule.CheckPlace(node.Place{Waiter: n.Waiter}) == nil {
+		l.notify(notice)
+	}
+}
+
+// ClientOf returns the client with whose identity a waiter, or a notice for it, begins.
+func ClientOf(waiter string) string {
+	client, _, _ := strings.Cut(waiter, ":")
+	return client
+}

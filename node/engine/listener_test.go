@@ -14,7 +14,7 @@ import (
 var someClient = strings.Repeat("1", node.IDLength)
 
 // A client is told that something may have been missed whenever it is reachable anew, and of
-// nothing before Listen has returned.
+// nothing before Listen has returned. It hears of its own waiters only, whatever a store says.
 func TestListen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		life, told, lost := NewLifetime(), make(chan string, 10), make(chan error)
@@ -23,7 +23,10 @@ func TestListen(t *testing.T) {
 				t.Errorf("%q, %v", l.Client, l.Begins())
 			}
 			l.Begun()
-			l.Tell("a notice")
+			for _, said := range []string{"a notice", someClient, someClient + ":x", "2" + someClient[1:] + ":1",
+				someClient + ":1 12", someClient + ":2", someClient + ":1 12 34"} {
+				l.Tell(said)
+			}
 			return <-lost
 		}
 		if err := Listen(t.Context(), life, someClient, func(n string) { told <- n }, attend); err != nil {
@@ -39,7 +42,8 @@ func TestListen(t *testing.T) {
 		for n := range told {
 			all = append(all, n)
 		}
-		if got := strings.Join(all, ","); got != "a notice,,a notice" {
+		once := someClient + ":2," + someClient + ":1 12 34"
+		if got := strings.Join(all, ","); got != once+",,"+once {
 			t.Errorf("it was told %q", got)
 		}
 	})

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/engine"
 	"github.com/fenlock/fenlock/node/rule"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -271,7 +272,7 @@ func (o *operation) notify(s *served, key string) []clientv3.Op {
 	}
 	return []clientv3.Op{
 		clientv3.OpPut(key, s.value, attached...),
-		clientv3.OpPut(o.keys.wake(clientOf(s.waiter)), s.waiter, clientv3.WithIgnoreLease()),
+		clientv3.OpPut(o.keys.wake(engine.ClientOf(s.waiter)), s.waiter, clientv3.WithIgnoreLease()),
 	}
 }
 
@@ -283,7 +284,7 @@ func (o *operation) enqueue(ctx context.Context, s *served) error {
 	if !s.queue.insert {
 		return nil
 	}
-	lease := o.listeners.lease(clientOf(s.queue.asker.Waiter))
+	lease := o.listeners.lease(engine.ClientOf(s.queue.asker.Waiter))
 	if lease == clientv3.NoLease {
 		var err error
 		if o.spare, err = o.leases.get(ctx, rule.QueueExpiry); err != nil {

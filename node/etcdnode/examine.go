@@ -9,14 +9,12 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/engine"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
-
-// examineReads is how often the cluster is read, to find the shortest time that takes.
-const examineReads = 3
 
 // Examine implements node.Examiner. It reads, asks each member of the URL how it does, and
 // writes nothing. The cluster has no clock that it tells.
@@ -57,14 +55,12 @@ func (n *Node) examine(ctx context.Context, look node.Look, e *node.Examination)
 	if len(e.Members) == 1 { // it is all of its group, whatever its clients call it
 		e.Members = nil
 	}
-	for range examineReads {
-		before := time.Now()
-		if _, err := n.read(ctx, clientv3.OpGet(n.keys.meta(), clientv3.WithKeysOnly())); err != nil {
-			return err
-		}
-		if trip := time.Since(before); e.RoundTrip == 0 || trip < e.RoundTrip {
-			e.RoundTrip = trip
-		}
+	err = engine.MeasureTrips(e, func() (none time.Time, err error) {
+		_, err = n.read(ctx, clientv3.OpGet(n.keys.meta(), clientv3.WithKeysOnly()))
+		return none, err
+	})
+	if err != nil {
+		return err
 	}
 	if m, _ := n.pool.now(); !n.given {
 		e.Address, _, _ = net.SplitHostPort(m.address)

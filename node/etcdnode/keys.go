@@ -69,9 +69,3 @@ func (k keys) place(name, key string) (p node.Place, ok bool) {
 
 // wake returns the key by which a client is woken.
 func (k keys) wake(client string) string { return string(k) + "wake/" + client }
-
-// clientOf returns the client of a waiter.
-func clientOf(waiter string) string {
-	client, _, _ := strings.Cut(waiter, ":")
-	return client
-}

@@ -192,7 +192,7 @@ func (l *listener) watch(ctx context.Context, c *clientv3.Client, from int64, mi
 				return from, errUnregistered
 			}
 			waiter := string(e.Kv.Value)
-			if clientOf(waiter) == l.Client && rule.CheckPlace(node.Place{Waiter: waiter}) == nil {
+			if engine.ClientOf(waiter) == l.Client && rule.CheckPlace(node.Place{Waiter: waiter}) == nil {
 				l.places.tell(waiter, e.Kv.ModRevision)
 				l.Tell(waiter)
 			}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/engine"
 	"github.com/fenlock/fenlock/node/rule"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -88,7 +89,7 @@ func (q *queue) Renew() { q.renewed = true }
 // Reachable implements rule.Queue. Of whom nothing is known it is guessed: the
 // transaction looks.
 func (q *queue) Reachable(waiter string) bool {
-	client := clientOf(waiter)
+	client := engine.ClientOf(waiter)
 	q.asked = append(q.asked, client)
 	awake, known := q.b.awake[client]
 	return awake || !known

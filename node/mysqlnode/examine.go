@@ -11,10 +11,8 @@ import (
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/cas"
+	"github.com/fenlock/fenlock/node/engine"
 )
-
-// examineReads is how often the server is asked, to find the shortest round trip.
-const examineReads = 3
 
 // Examine implements node.Examiner.
 func (n *Node) Examine(ctx context.Context, look node.Look) (node.Examination, error) {
@@ -47,16 +45,17 @@ func (n *Node) examine(ctx context.Context, of node.Look, e *node.Examination) e
 	if e.Role = "primary"; set["read_only"] != "OFF" && set["read_only"] != "0" {
 		e.Role = "replica"
 	}
-	for range examineReads {
-		before := time.Now()
+	err = engine.MeasureTrips(e, func() (shows time.Time, err error) {
 		var at reading
-		if err := conn.QueryRowContext(ctx, `SELECT `+clock).Scan(&at.began, &at.since); err != nil {
-			return err
+		if err = conn.QueryRowContext(ctx, `SELECT `+clock).Scan(&at.began, &at.since); err == nil {
+			if now, ok := at.time(); ok {
+				shows = time.UnixMicro(now.Microseconds())
+			}
 		}
-		trip := time.Since(before)
-		if now, ok := at.time(); ok && (e.RoundTrip == 0 || trip < e.RoundTrip) {
-			e.RoundTrip, e.Clock = trip, node.ClockReading{Store: time.UnixMicro(now.Microseconds()), Here: before.Add(trip / 2)}
-		}
+		return shows, err
+	})
+	if err != nil {
+		return err
 	}
 	e.Findings = findings(s, set)
 	f, err := factsOf(ctx, conn, s)

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/fenlock/fenlock/node/engine"
 )
 
 // Which listeners are still there: a row of fenlock_listeners outlives a client that was killed.
@@ -38,10 +40,9 @@ func (s *session) gone() string {
 
 // reach reports whether a client listens for a waiter. It is believed where it is not known.
 func (s *session) reach(ctx context.Context, conn *sql.Conn, waiter string) (bool, error) {
-	client, _, _ := strings.Cut(waiter, ":")
 	var gone bool
 	err := conn.QueryRowContext(ctx, fmt.Sprintf(`SELECT %s FROM fenlock_listeners AS l
-		LEFT JOIN information_schema.PROCESSLIST AS p ON p.ID = l.connection WHERE l.client = %s`, s.gone(), literal([]byte(client)))).Scan(&gone)
+		LEFT JOIN information_schema.PROCESSLIST AS p ON p.ID = l.connection WHERE l.client = %s`, s.gone(), literal([]byte(engine.ClientOf(waiter))))).Scan(&gone)
 	if errors.Is(err, sql.ErrNoRows) {
 		return false, nil
 	}

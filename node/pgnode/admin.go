@@ -10,6 +10,7 @@ import (
 
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/engine"
 	"github.com/fenlock/fenlock/node/rule"
 )
 
@@ -132,9 +133,6 @@ func (n *Node) addRegisters(ctx context.Context, page []node.Lease) error {
 	return nil
 }
 
-// examineReads is how often the server is asked, to find the shortest round trip.
-const examineReads = 3
-
 // Examine implements node.Examiner.
 func (n *Node) Examine(ctx context.Context, look node.Look) (e node.Examination, err error) {
 	e = node.Examination{Product: "PostgreSQL", Member: n.member}
@@ -147,15 +145,12 @@ func (n *Node) examine(ctx context.Context, look node.Look, e *node.Examination)
 	var replica bool
 	var uptime int64
 	var wrong int
-	for range examineReads {
-		before := time.Now()
-		if err := n.query(ctx, n.sql.examined, []any{n.schema}, &version, &replica, &fsync, &pages, &isolation, &uptime,
-			&wrong); err != nil {
-			return err
-		}
-		if trip := time.Since(before); e.RoundTrip == 0 || trip < e.RoundTrip {
-			e.RoundTrip = trip
-		}
+	err := engine.MeasureTrips(e, func() (none time.Time, err error) {
+		return none, n.query(ctx, n.sql.examined, []any{n.schema}, &version, &replica, &fsync, &pages, &isolation, &uptime,
+			&wrong)
+	})
+	if err != nil {
+		return err
 	}
 	var clock int64
 	if err := n.query(ctx, n.sql.clock, nil, &clock); err != nil {

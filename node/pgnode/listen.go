@@ -4,13 +4,11 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
 
-	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/engine"
 	"github.com/fenlock/fenlock/node/rule"
 )
@@ -128,7 +126,7 @@ func (l *listener) push() error {
 		if err != nil {
 			return nil // broken: it is made again at once
 		}
-		l.tell(l.Client + ":" + told.Payload)
+		l.Tell(l.Client + ":" + told.Payload)
 	}
 }
 
@@ -209,7 +207,7 @@ func (l *listener) pull(long time.Duration) error {
 			return err
 		}
 		for _, waiter := range told {
-			l.tell(waiter)
+			l.Tell(waiter)
 		}
 		if wait = min(wait*3/2, maxAsk); len(told) > 0 {
 			wait = minAsk
@@ -218,19 +216,10 @@ func (l *listener) pull(long time.Duration) error {
 	return nil
 }
 
-// tell passes on who was notified. What a database says is not trusted.
-func (l *listener) tell(notice string) {
-	n, is := node.ParseNotice(notice)
-	if is && strings.HasPrefix(notice, l.Client+":") && rule.CheckPlace(node.Place{Waiter: n.Waiter}) == nil {
-		l.Tell(notice)
-	}
-}
-
 // hurry has a client that asks do so soon: one of its waiters was refused.
 func (n *Node) hurry(waiter string) {
-	client, _, _ := strings.Cut(waiter, ":")
 	n.mu.Lock()
-	l := n.listeners[client]
+	l := n.listeners[engine.ClientOf(waiter)]
 	n.mu.Unlock()
 	if l == nil {
 		return
