@@ -16,17 +16,6 @@ import (
 	"github.com/fenlock/fenlock/node/zknode/internal/wire"
 )
 
-// errNotAdmitted is the error for an ensemble whose mark of admission has gone: look again. It is
-// taken for a lost connection.
-var errNotAdmitted error = &session.LostError{Cause: errors.New("the node is not admitted any more")}
-
-// forget has the ensemble looked at again.
-func (n *Node) forget(memory string) {
-	if v := n.vote.Load(); v != nil && v.memory == memory {
-		n.vote.CompareAndSwap(v, nil)
-	}
-}
-
 // state is what was read, and what Note and Mark compare.
 type state struct {
 	link    *session.Link // over which it was read
@@ -43,7 +32,7 @@ func (s store) Facts(ctx context.Context) (admit.Facts, error) { return s.facts(
 
 // facts reads what the servers have recorded. With count it asks for the leader's clock too, by a
 // write that changes nothing.
-func (n *Node) facts(ctx context.Context, count bool) (f admit.Facts, err error) {
+func (n *ensemble) facts(ctx context.Context, count bool) (f admit.Facts, err error) {
 	link, err := n.session.Link(ctx)
 	if err != nil {
 		return f, err
@@ -59,7 +48,7 @@ func (n *Node) facts(ctx context.Context, count bool) (f admit.Facts, err error)
 	if !s.found {
 		f.Memory = "new " + n.member // until the note gives it a name
 	} else if since, s.lost = n.known.seen(g.memory, g.admitted, link); g.admitted && !s.lost {
-		if f.Marked = slices.Contains(s.marks, n.paths.mark(g.memory)); f.Marked && n.Admission().Check(f.Terms) == nil {
+		if f.Marked = slices.Contains(s.marks, n.paths.mark(g.memory)); f.Marked && n.admission.Check(f.Terms) == nil {
 			n.vote.Store(&vote{g.memory, g.server, g.terms, true})
 		}
 		f.State = s
@@ -92,11 +81,8 @@ func (n *Node) facts(ctx context.Context, count bool) (f admit.Facts, err error)
 	return f, nil
 }
 
-// mostReads bounds how often the record is read that changes meanwhile.
-const mostReads = 10
-
 // readState reads the record, and which marks and notes there are: all at one moment.
-func (n *Node) readState(ctx context.Context, link *session.Link) (s state, err error) {
+func (n *ensemble) readState(ctx context.Context, link *session.Link) (s state, err error) {
 	for range mostReads {
 		record := wire.Get{Path: n.paths.group()}
 		replies, err := link.Do(ctx, wire.Sync{Path: n.root}, record, wire.Children{Path: n.root}, record)
@@ -176,7 +162,7 @@ func (s store) Note(ctx context.Context, f admit.Facts) (bool, error) {
 		link.Believe()
 		s.vote.Store(nil)
 		if was.lost {
-			s.Admission().Warn("the servers have lost what they had acknowledged (a restored backup, or a crash without fsync): the node is out until all leases have ended")
+			s.admission.Warn("the servers have lost what they had acknowledged (a restored backup, or a crash without fsync): the node is out until all leases have ended")
 		}
 	}
 	return done, err
@@ -184,7 +170,7 @@ func (s store) Note(ctx context.Context, f admit.Facts) (bool, error) {
 
 // carry sends a multi, and reports whether it was carried out. It was not if the servers have
 // something else by now than what it is about.
-func (n *Node) carry(ctx context.Context, link *session.Link, multi wire.Multi) (done bool, err error) {
+func (n *ensemble) carry(ctx context.Context, link *session.Link, multi wire.Multi) (done bool, err error) {
 	replies, err := link.Do(ctx, multi)
 	if err != nil {
 		return false, err
@@ -200,7 +186,7 @@ func (n *Node) carry(ctx context.Context, link *session.Link, multi wire.Multi) 
 }
 
 // found makes what there has to be, but the record. Several clients may do so at once.
-func (n *Node) found(ctx context.Context, link *session.Link) error {
+func (n *ensemble) found(ctx context.Context, link *session.Link) error {
 	var all []string
 	for i := 1; i <= len(n.root); i++ {
 		if i == len(n.root) || n.root[i] == '/' {

@@ -19,9 +19,9 @@ import (
 // hanging is how long a test waits for what takes seconds, or a minute on a busy machine.
 const hanging = 5 * time.Minute
 
-// ensemble are three servers that talk to each other through proxies, and a proxy before
+// proxied are three servers that talk to each other through proxies, and a proxy before
 // each for clients.
-type ensemble struct {
+type proxied struct {
 	testserver.ZooKeepers
 	t     *testing.T
 	front []*proxy.Proxy
@@ -31,8 +31,8 @@ type ensemble struct {
 	of    map[*proxy.Proxy]int    // the server that has it, from 1 on
 }
 
-func startEnsemble(t *testing.T, config ...string) *ensemble {
-	e := &ensemble{t: t, peers: make(map[string]*proxy.Proxy), of: make(map[*proxy.Proxy]int)}
+func startEnsemble(t *testing.T, config ...string) *proxied {
+	e := &proxied{t: t, peers: make(map[string]*proxy.Proxy), of: make(map[*proxy.Proxy]int)}
 	t.Cleanup(func() {
 		for _, p := range e.front {
 			p.Close()
@@ -58,7 +58,7 @@ func startEnsemble(t *testing.T, config ...string) *ensemble {
 }
 
 // url is that of a root, through the proxies for a client.
-func (e *ensemble) url(client int, root string) string {
+func (e *proxied) url(client int, root string) string {
 	var addrs []string
 	for _, p := range e.front {
 		addrs = append(addrs, p.Addr(client))
@@ -67,7 +67,7 @@ func (e *ensemble) url(client int, root string) string {
 }
 
 // isolate cuts a server, from 1 on, off from the other servers.
-func (e *ensemble) isolate(server int) (lift func()) {
+func (e *proxied) isolate(server int) (lift func()) {
 	var lifts []func()
 	for p, to := range e.of {
 		lifts = append(lifts, p.Impose(proxy.Rule{Cut: true,
@@ -81,7 +81,7 @@ func (e *ensemble) isolate(server int) (lift func()) {
 }
 
 // number returns which server, from 1 on.
-func (e *ensemble) number(z *testserver.ZooKeeper) int {
+func (e *proxied) number(z *testserver.ZooKeeper) int {
 	for i, other := range e.ZooKeepers {
 		if other == z {
 			return i + 1
@@ -91,7 +91,7 @@ func (e *ensemble) number(z *testserver.ZooKeeper) int {
 }
 
 // settled waits until all servers serve.
-func (e *ensemble) settled() {
+func (e *proxied) settled() {
 	e.t.Helper()
 	var modes []string
 	for deadline := time.Now().Add(hanging); time.Now().Before(deadline); {
@@ -250,7 +250,7 @@ func TestEnsemble(t *testing.T) {
 
 // momentary has short-lived clients admit the ensemble, each at any server, while the leader is
 // killed. The time counts on the servers, from the next leader on.
-func (e *ensemble) momentary(t *testing.T) {
+func (e *proxied) momentary(t *testing.T) {
 	e.settled()
 	url := e.url(8, "momentary")
 	const maxTTL = 2 * time.Second
@@ -303,7 +303,7 @@ func settle(t *testing.T, n *Node, r node.Request) (a node.Answer, err error) {
 
 // lags has one client at a server that hears of everything late. What it reads there does not count
 // before it is known to be the newest.
-func (e *ensemble) lags(t *testing.T) {
+func (e *proxied) lags(t *testing.T) {
 	e.settled()
 	leader := e.number(e.Leader(t))
 	late := leader%3 + 1

@@ -11,9 +11,9 @@ import (
 )
 
 // removed is of a znode that is there as long as the record is.
-func (n *Node) removed(path string) error {
+func (l location) removed(path string) error {
 	return fmt.Errorf("%w: a person has removed %s: stop all clients, and remove %s with all that is below it",
-		node.ErrMisconfigured, path, n.root)
+		node.ErrMisconfigured, path, l.root)
 }
 
 // errNothing is of an ensemble that was never used.
@@ -31,10 +31,10 @@ func isUndone(err error) bool {
 }
 
 // unread returns why one of some znodes could not be read, nil if each was, or is not there.
-func (n *Node) unread(replies []wire.Reply) error {
+func (l location) unread(replies []wire.Reply) error {
 	for _, reply := range replies {
 		if reply.Err != wire.OK && reply.Err != wire.NoNode {
-			return n.describe(reply.Err)
+			return l.describe(reply.Err)
 		}
 	}
 	return nil
@@ -53,20 +53,20 @@ func refused(c wire.Code) bool {
 
 // describe says what can be done about what a server answers. What waiting does not mend
 // matches node.ErrMisconfigured.
-func (n *Node) describe(code wire.Code) error {
+func (l location) describe(code wire.Code) error {
 	who := "without a user (the URL names none)"
-	if n.digest != nil {
+	if l.digest != nil {
 		who = "as the URL's user"
 	}
 	switch code {
 	case wire.NoAuth:
 		return fmt.Errorf(
-			"%w: %w for what is below %s, %s: give all clients the user and the password that made the znodes, or another root", node.ErrMisconfigured, code, n.root, who)
+			"%w: %w for what is below %s, %s: give all clients the user and the password that made the znodes, or another root", node.ErrMisconfigured, code, l.root, who)
 	case wire.InvalidACL, wire.AuthFailed:
 		return fmt.Errorf("%w: %w, %s: does the ensemble have the authentication provider digest?", node.ErrMisconfigured,
 			code, who)
 	case wire.QuotaExceeded:
-		return fmt.Errorf("%w: %w: raise that of %s, or of what is above it (setquota)", node.ErrMisconfigured, code, n.root)
+		return fmt.Errorf("%w: %w: raise that of %s, or of what is above it (setquota)", node.ErrMisconfigured, code, l.root)
 	case wire.NotReadOnly:
 		return fmt.Errorf("%w: it is cut off from the others, and takes no writes", code)
 	case wire.SessionExpired:

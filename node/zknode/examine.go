@@ -9,10 +9,8 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/engine"
 )
-
-// examineReads is how often the record is read, to find the shortest time that takes.
-const examineReads = 3
 
 // Examine implements node.Examiner. Beside the session it asks each server what it is, by
 // ZooKeeper's word srvr, which servers answer unless they are told not to.
@@ -42,14 +40,12 @@ func (n *Node) examine(ctx context.Context, look node.Look, e *node.Examination)
 		return err
 	}
 	e.Address = link.Server()
-	for range examineReads {
-		before := time.Now()
-		if _, err = n.readState(ctx, link); err != nil {
-			return err
-		}
-		if trip := time.Since(before); e.RoundTrip == 0 || trip < e.RoundTrip {
-			e.RoundTrip = trip
-		}
+	err = engine.MeasureTrips(e, func() (none time.Time, err error) {
+		_, err = n.readState(ctx, link)
+		return none, err
+	})
+	if err != nil {
+		return err
 	}
 	f, err := n.facts(ctx, false)
 	if err != nil {

@@ -18,7 +18,7 @@ const listenTimeout = 4 * time.Second
 // reserves or gives the name. The listening client has a watch on it: no other client is woken.
 func (s store) Attend(ctx context.Context, h *cas.Hearing) error {
 	changed := make(chan struct{}, 1)
-	l := listener{Node: s.Node, Hearing: h, changed: changed}
+	l := listener{ensemble: s.ensemble, Hearing: h, changed: changed}
 	l.session = session.New(s.config(func() time.Duration { return listenTimeout }, func(wire.Event) {
 		select {
 		case changed <- struct{}{}:
@@ -36,7 +36,7 @@ func (s store) Attend(ctx context.Context, h *cas.Hearing) error {
 
 // listener is a client that listens.
 type listener struct {
-	*Node
+	*ensemble
 	*cas.Hearing
 	session *session.Session
 	changed <-chan struct{} // the mailbox may have changed

@@ -55,12 +55,6 @@ func (m *mailbox) tell(p paths, notice string) wire.Request {
 	return wire.Set{Path: p.client(m.client), Data: text, Version: m.version - 1}
 }
 
-// clientOf returns the client of a notice.
-func clientOf(notice string) string {
-	client, _, _ := strings.Cut(notice, ":")
-	return client
-}
-
 // mailboxes remembers the mailboxes that this client has written into last, so that it need
 // not read them before it does again. If others write there as well, that is refused.
 type mailboxes struct {

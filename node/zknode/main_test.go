@@ -144,3 +144,6 @@ func (n *Node) look(ctx context.Context, name string) (l looked, err error) {
 
 // stop has nothing looked after any more, as in a process that is stopped.
 func (n *Node) stop() { n.seen.Close() }
+
+// storeOf is a node as package cas sees it.
+func storeOf(n *Node) store { return store{&n.ensemble} }

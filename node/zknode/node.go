@@ -3,8 +3,6 @@ package zknode
 import (
 	"context"
 	"net"
-	"sync/atomic"
-	"time"
 
 	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/cas"
@@ -17,18 +15,8 @@ import (
 // Node is not usable.
 type Node struct {
 	cas.Queued
-	location
-	dial    func(ctx context.Context, address string) (net.Conn, error)
-	dials   bool // by the caller's function
-	session *session.Session
-	paths   paths
-	acl     wire.ACL
-
-	seen      *cas.Clock
-	mailboxes mailboxes
-	vote      atomic.Pointer[vote] // nil: look
-	known     known
-	announced atomic.Int64 // the session that has a znode
+	ensemble
+	dials bool // by the caller's function
 }
 
 var (
@@ -71,8 +59,8 @@ func Open(rawURL string, with ...Option) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{location: where, dial: dialTCP, paths: paths{where.root},
-		acl: wire.ACL{{Perms: wire.All, Scheme: "world", ID: "anyone"}}}
+	n := &Node{ensemble: ensemble{location: where, dial: dialTCP, paths: paths{where.root},
+		acl: wire.ACL{{Perms: wire.All, Scheme: "world", ID: "anyone"}}}}
 	if n.digest != nil {
 		n.acl = wire.ACL{{Perms: wire.All, Scheme: "auth"}}
 	}
@@ -80,39 +68,17 @@ func Open(rawURL string, with ...Option) (*Node, error) {
 		set(n)
 	}
 	n.session = session.New(n.config(n.sessionTimeout, nil))
-	n.Queued = cas.NewQueued(n, store{n}, cas.Config{Kind: "zookeeper", Name: n.name, MaxRecord: maxRecord,
+	s := store{&n.ensemble}
+	n.Queued = cas.NewQueued(n, s, cas.Config{Kind: "zookeeper", Name: n.name, MaxRecord: maxRecord,
 		Behind: true, Exact: true})
-	n.seen = cas.NewClock(store{n}, n.Life(), n.ended, nil)
+	n.admission = n.Admission()
+	n.seen = cas.NewClock(s, n.Life(), n.ended, nil)
 	return n, nil
 }
-
-// maxRecord bounds what a znode has, in bytes. Servers refuse a request of more than a megabyte, by
-// default (jute.maxbuffer).
-const maxRecord = 512 << 10
 
 func dialTCP(ctx context.Context, address string) (net.Conn, error) {
 	var d net.Dialer
 	return d.DialContext(ctx, "tcp", address)
-}
-
-func (n *Node) config(timeout func() time.Duration, event func(wire.Event)) session.Config {
-	return session.Config{Servers: n.servers, Dial: n.dial, Digest: n.digest, Timeout: timeout, Event: event}
-}
-
-// sessionSlack is by how much the timeout of a session has to exceed the TTLs of the leases in it.
-// A session ends when its timeout has passed since the leader has heard of its client. The leader
-// does not hear of the client by a multi that another server passes on. It hears by what that
-// server tells it each half a tick (a second, by default). That is a sign of life that may have
-// been sent session.Silence before. A server may be cut off from the leader right after the multi.
-const sessionSlack = session.Silence + 2*time.Second
-
-// sessionTimeout is what a session asks for: enough for the longest lease of the group.
-func (n *Node) sessionTimeout() time.Duration {
-	longest := time.Minute
-	if own := n.Admission().Terms(); own.MaxTTL > 0 {
-		longest = own.MaxTTL
-	}
-	return longest + sessionSlack
 }
 
 // Member returns what all clients of the node's group call it: the servers, sorted, and the
@@ -157,12 +123,4 @@ func (n *Node) Inspect(ctx context.Context, name string) (node.Lease, error) {
 func (n *Node) Waiting(ctx context.Context, name string, limit int) (first []node.Waiter, all int, err error) {
 	n.sync(ctx)
 	return n.Queued.Waiting(ctx, name, limit)
-}
-
-// sync has what this client reads be as new as what the leader has. A failure shows in the read
-// that follows.
-func (n *Node) sync(ctx context.Context) {
-	if link, err := n.session.Link(ctx); err == nil {
-		link.Do(ctx, wire.Sync{Path: n.root})
-	}
 }

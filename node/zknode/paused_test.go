@@ -29,7 +29,7 @@ func linkOf(t *testing.T, n *Node) *session.Link {
 
 func factsOf(t *testing.T, n *Node) admit.Facts {
 	t.Helper()
-	f, err := store{n}.Facts(t.Context())
+	f, err := storeOf(n).Facts(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func noted(t *testing.T, n *Node) admit.Facts {
 // marked has an ensemble admitted, whatever the time.
 func marked(t *testing.T, n *Node, f admit.Facts) {
 	t.Helper()
-	if done, err := (store{n}).Mark(t.Context(), f, n.Admission().Terms(), nil); !done || err != nil {
+	if done, err := storeOf(n).Mark(t.Context(), f, n.Admission().Terms(), nil); !done || err != nil {
 		t.Fatalf("marked %v, %v", done, err)
 	}
 }
@@ -84,7 +84,7 @@ func TestPausedWhileTheRootIsMadeAgain(t *testing.T) {
 	paused, other := openFor(t, time.Hour, false, url), openFor(t, time.Hour, false, url)
 	f := noted(t, paused)
 	const stripe = 7
-	if err := (store{paused}).Raise(t.Context(), f, map[int]fence.Token{stripe: 3}); err != nil {
+	if err := storeOf(paused).Raise(t.Context(), f, map[int]fence.Token{stripe: 3}); err != nil {
 		t.Fatal(err)
 	}
 	removeRoot(t, url)
@@ -92,17 +92,17 @@ func TestPausedWhileTheRootIsMadeAgain(t *testing.T) {
 	if f.State.(state).version != g.State.(state).version || f.Memory == g.Memory {
 		t.Fatalf("%+v, and then %+v: the test is about something else", f, g)
 	}
-	if err := (store{other}).Raise(t.Context(), g, map[int]fence.Token{stripe: 1000}); err != nil {
+	if err := storeOf(other).Raise(t.Context(), g, map[int]fence.Token{stripe: 1000}); err != nil {
 		t.Fatal(err)
 	}
 	before := tree(t, other)
-	if err := (store{paused}).Raise(t.Context(), f, map[int]fence.Token{stripe: 2000, stripe + 1: 5}); err != nil {
+	if err := storeOf(paused).Raise(t.Context(), f, map[int]fence.Token{stripe: 2000, stripe + 1: 5}); err != nil {
 		t.Fatal(err)
 	}
-	if done, err := (store{paused}).Mark(t.Context(), f, paused.Admission().Terms(), nil); done || err != nil {
+	if done, err := storeOf(paused).Mark(t.Context(), f, paused.Admission().Terms(), nil); done || err != nil {
 		t.Errorf("marked %v, %v what was found before the root was removed", done, err)
 	}
-	if done, err := (store{paused}).Note(t.Context(), f); done || err != nil {
+	if done, err := storeOf(paused).Note(t.Context(), f); done || err != nil {
 		t.Errorf("noted %v, %v what was found before the root was removed", done, err)
 	}
 	if after := tree(t, other); after != before {
@@ -119,13 +119,13 @@ func TestPausedWhileAnotherAdmits(t *testing.T) {
 	held := request("held", "me", 0)
 	want(t, node.Granted)(other.Do(t.Context(), as(node.Acquire, held)))
 	before := tree(t, other)
-	if done, err := (store{paused}).Mark(t.Context(), f, paused.Admission().Terms(), nil); done || err != nil {
+	if done, err := storeOf(paused).Mark(t.Context(), f, paused.Admission().Terms(), nil); done || err != nil {
 		t.Errorf("marked %v, %v once more", done, err)
 	}
-	if done, err := (store{paused}).Note(t.Context(), f); done || err != nil {
+	if done, err := storeOf(paused).Note(t.Context(), f); done || err != nil {
 		t.Errorf("noted %v, %v that it is out", done, err)
 	}
-	if err := (store{paused}).Raise(t.Context(), f, map[int]fence.Token{9: 9}); err != nil {
+	if err := storeOf(paused).Raise(t.Context(), f, map[int]fence.Token{9: 9}); err != nil {
 		t.Error(err)
 	}
 	if after := tree(t, other); after != before {
@@ -149,7 +149,7 @@ func TestPausedWhileSetBack(t *testing.T) {
 	want(t, node.Granted)(other.Do(t.Context(), as(node.Acquire, lasting(request("a", "me", 0), maxTTL))))
 	abandoned(other, new(faulty))
 	restore()
-	if done, err := (store{paused}).Mark(t.Context(), f, paused.Admission().Terms(), nil); done || err != nil {
+	if done, err := storeOf(paused).Mark(t.Context(), f, paused.Admission().Terms(), nil); done || err != nil {
 		t.Errorf("marked %v, %v what was found before it was set back", done, err)
 	}
 }
@@ -159,7 +159,7 @@ func TestRaiseWithoutStripes(t *testing.T) {
 	n := openFor(t, time.Hour, false, freshURL())
 	f := noted(t, n)
 	put(t, n, wire.Delete{Path: n.paths.stripes(), Version: wire.Any})
-	if err := (store{n}).Raise(t.Context(), f, map[int]fence.Token{9: 9}); !errors.Is(err, node.ErrMisconfigured) ||
+	if err := storeOf(n).Raise(t.Context(), f, map[int]fence.Token{9: 9}); !errors.Is(err, node.ErrMisconfigured) ||
 		!strings.Contains(err.Error(), "a person has removed "+n.paths.stripes()) {
 		t.Errorf("%v", err)
 	}
@@ -176,7 +176,7 @@ func TestNotedOnce(t *testing.T) {
 	second.lose(memory)
 	late := factsOf(t, second)
 	out := noted(t, first)
-	if done, err := (store{second}).Note(t.Context(), late); done || err != nil {
+	if done, err := storeOf(second).Note(t.Context(), late); done || err != nil {
 		t.Errorf("noted %v, %v once more", done, err)
 	}
 	if f := factsOf(t, second); f.Memory != out.Memory || f.Memory == memory || !f.Counted {

@@ -160,7 +160,7 @@ func (c *crew) counted(more int) {
 
 // lockers has processes count with the shipped Locker, while one that holds the lock is
 // killed, and a server.
-func (e *ensemble) lockers(t *testing.T) {
+func (e *proxied) lockers(t *testing.T) {
 	e.settled()
 	file := filepath.Join(t.TempDir(), "counter")
 	if err := os.WriteFile(file, []byte("0"), 0o600); err != nil {

@@ -14,8 +14,8 @@ import (
 
 // Registers implements cas.Store. They are of a memory whose loss was noted.
 func (s store) Registers(ctx context.Context) (r node.Registers, err error) {
-	n := s.Node
-	f, err := n.Admission().Noted(ctx)
+	n := s.ensemble
+	f, err := n.admission.Noted(ctx)
 	if err != nil {
 		return r, err
 	}
@@ -28,7 +28,7 @@ func (s store) Registers(ctx context.Context) (r node.Registers, err error) {
 		if err := n.checkMemory(ctx, link, f.Memory); err != nil {
 			return r, err
 		}
-		if f, err = n.Admission().Noted(ctx); err != nil {
+		if f, err = n.admission.Noted(ctx); err != nil {
 			return r, err
 		}
 	}
@@ -48,6 +48,10 @@ func (s store) Registers(ctx context.Context) (r node.Registers, err error) {
 	}
 	return r, err
 }
+
+// errNotAdmitted is the error for an ensemble whose mark of admission has gone: look again. It is
+// taken for a lost connection.
+var errNotAdmitted error = &session.LostError{Cause: errors.New("the node is not admitted any more")}
 
 // raiseAtOnce is how many registers are raised at once, if their znodes have maxRecord bytes at
 // most together. A request is a megabyte at most, and a znode has leases and queues too.
@@ -71,7 +75,7 @@ func set(path string, over znode, text []byte, acl wire.ACL) []wire.Request {
 
 // raise makes the registers at least those of tokens, as long as the znode guard is there. The
 // guard's path has the name of the memory: versions of another memory may be the same.
-func (n *Node) raise(ctx context.Context, link *session.Link, guard string, tokens map[int]fence.Token) error {
+func (n *ensemble) raise(ctx context.Context, link *session.Link, guard string, tokens map[int]fence.Token) error {
 	for range mostReads {
 		if len(tokens) == 0 {
 			return nil

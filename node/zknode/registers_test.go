@@ -13,21 +13,18 @@ func TestRaiseLongQueues(t *testing.T) {
 	ready(t, n)
 	tokens := make(map[int]fence.Token)
 	for stripe := range 4 {
-		l, err := store{n}.Load(t.Context(), stripe)
+		l, err := storeOf(n).Load(t.Context(), stripe)
 		if err != nil {
 			t.Fatal(err)
 		}
 		r := l.Record
 		r.Queues = make([]byte, 400<<10) // as of 10,000 waiters
-		if _, err := (store{n}).Save(t.Context(), stripe, r, l); err != nil {
+		if _, err := storeOf(n).Save(t.Context(), stripe, r, l); err != nil {
 			t.Fatal(err)
 		}
 		tokens[stripe] = 1000
 	}
-	link, err := n.session.Link(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	link := linkOf(t, n)
 	if err := n.raise(t.Context(), link, n.paths.mark(n.vote.Load().memory), tokens); err != nil {
 		t.Error(err)
 	}

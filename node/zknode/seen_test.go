@@ -25,7 +25,7 @@ func TestCloseAfterALostExtension(t *testing.T) {
 	}
 	r := lasting(request("a", "me", 0), 20*time.Second)
 	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, r)))
-	l, err := store{n}.Load(t.Context(), stripe)
+	l, err := storeOf(n).Load(t.Context(), stripe)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func TestCloserLookOnce(t *testing.T) {
 	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, request("a", "dead", 0))))
 	n.seen.Close()
 	n.session.Close(true) // its process is gone, and its session
-	s := store{other}
+	s := storeOf(other)
 	stripe := node.Stripe("a")
 	l, err := s.Load(t.Context(), stripe)
 	if err != nil || l.Closer == nil {

@@ -91,7 +91,7 @@ func (k *known) least(memory string, stripe int) fence.Token {
 }
 
 // lose has the ensemble vote no more with a memory of which something is missing.
-func (n *Node) lose(memory string) {
+func (n *ensemble) lose(memory string) {
 	n.known.mu.Lock()
 	n.known.lost = memory
 	n.known.mu.Unlock()
@@ -101,7 +101,7 @@ func (n *Node) lose(memory string) {
 // checkMemory compares what the servers have, over a new connection, with what this client knows
 // that they had. If a number in a register, or of a transaction, went back, the servers have lost
 // what they had acknowledged.
-func (n *Node) checkMemory(ctx context.Context, link *session.Link, memory string) error {
+func (n *ensemble) checkMemory(ctx context.Context, link *session.Link, memory string) error {
 	if before := link.Behind(); before > 0 {
 		// The servers have refused this client for what it has seen. A write has a larger
 		// number than every write before it.

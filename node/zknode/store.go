@@ -4,20 +4,15 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/fenlock/fenlock/node"
-	"github.com/fenlock/fenlock/node/admit"
 	"github.com/fenlock/fenlock/node/cas"
 	"github.com/fenlock/fenlock/node/engine"
 	"github.com/fenlock/fenlock/node/rule"
 	"github.com/fenlock/fenlock/node/zknode/internal/session"
 	"github.com/fenlock/fenlock/node/zknode/internal/wire"
 )
-
-// store is what package cas asks of the ensemble.
-type store struct{ *Node }
 
 // under is what a Save compares: the znode of a stripe as it was read or written over a link.
 type under struct {
@@ -77,7 +72,7 @@ func (s store) load(ctx context.Context, stripe int) (cas.Loaded, error) {
 
 // ended asks which sessions have ended: the leases that were written in them are over. One that has
 // never comes back, and its znode was there when the lease was written.
-func (n *Node) ended(ctx context.Context, sessions []string) (ended []bool, err error) {
+func (n *ensemble) ended(ctx context.Context, sessions []string) (ended []bool, err error) {
 	link, err := n.session.Link(ctx)
 	if err != nil {
 		return nil, err
@@ -94,20 +89,6 @@ func (n *Node) ended(ctx context.Context, sessions []string) (ended []bool, err 
 		ended = append(ended, reply.Err == wire.NoNode)
 	}
 	return ended, cmp.Or(err, n.unread(replies))
-}
-
-// read reads the znode of a stripe.
-func (n *Node) read(reply wire.Reply) (z znode, err error) {
-	switch reply.Err {
-	case wire.OK:
-		z.version = reply.Stat.Version
-		z.Timed, err = cas.ParseTimed(reply.Data)
-	case wire.NoNode:
-		z.Timed = cas.NewTimed(time.Now())
-	default:
-		err = n.describe(reply.Err)
-	}
-	return z, err
 }
 
 // Save implements cas.Store: one multi, which is sent once. It writes nothing for an ensemble that
@@ -134,7 +115,7 @@ func (s store) Save(ctx context.Context, stripe int, r cas.Record, over cas.Load
 	multi = append(multi, set(s.paths.stripe(stripe), u.znode, next.Text(), s.acl)...)
 	var told []*mailbox
 	for _, notice := range r.Fresh {
-		m := s.mailboxes.take(clientOf(notice))
+		m := s.mailboxes.take(engine.ClientOf(notice))
 		if m == nil {
 			return over, cas.ErrConflict // another operation has written into it just now
 		}
@@ -168,7 +149,7 @@ const tooLong = "a lease of %v needs a session of %v, and the servers grant one 
 
 // announcement is the request that makes the znode of a session, nil if that was made. Each multi
 // checks that the znode is there: it may have been removed, or set back, and the session lives.
-func (n *Node) announcement(link *session.Link) []wire.Request {
+func (n *ensemble) announcement(link *session.Link) []wire.Request {
 	if n.announced.Load() == link.ID {
 		return nil
 	}
@@ -221,48 +202,6 @@ func isCreate(r wire.Request) bool {
 	return is
 }
 
-// listAtOnce is how many stripes are read at once.
-const listAtOnce = 256
-
-// stripes reads the znodes of all stripes, some at a time.
-func (n *Node) stripes(ctx context.Context, link *session.Link, yield func(stripe int, z znode) bool) error {
-	replies, err := link.Do(ctx, wire.Sync{Path: n.root}, wire.Children{Path: n.paths.stripes()})
-	if err != nil {
-		return err
-	}
-	if err := n.unread(replies[1:]); err != nil {
-		return err
-	}
-	slices.Sort(replies[1].Children)
-	for some := range slices.Chunk(replies[1].Children, listAtOnce) {
-		var requests []wire.Request
-		for _, part := range some {
-			requests = append(requests, wire.Get{Path: n.paths.stripes() + "/" + part})
-		}
-		replies, err := link.Do(ctx, requests...)
-		if err != nil {
-			return err
-		}
-		for i, reply := range replies {
-			if reply.Err == wire.NoNode {
-				continue // was replaced just now, by a larger one
-			}
-			z, err := n.read(reply)
-			stripe, is := cas.ParseStripe(some[i])
-			if err == nil && !is {
-				err = engine.Misconfiguredf("its name is not that of a stripe")
-			}
-			if err != nil {
-				return fmt.Errorf("%s/%.40s: %w", n.paths.stripes(), some[i], err)
-			}
-			if !yield(stripe, z) {
-				return nil
-			}
-		}
-	}
-	return nil
-}
-
 // List implements cas.Store.
 func (s store) List(ctx context.Context, yield func(stripe int, l cas.Loaded) bool) error {
 	link, err := s.session.Link(ctx)
@@ -306,7 +245,7 @@ func (s store) Reachable(ctx context.Context, over cas.Loaded, client string) (b
 
 // voting returns what the ensemble votes with, or what it is without voting. One of all operations
 // looks, and the others wait for it.
-func (n *Node) voting(ctx context.Context, link *session.Link) (vote, error) {
+func (n *ensemble) voting(ctx context.Context, link *session.Link) (vote, error) {
 	if v := n.vote.Load(); v != nil && n.known.checked.Load() == link {
 		return *v, nil
 	}
@@ -334,12 +273,4 @@ func (n *Node) voting(ctx context.Context, link *session.Link) (vote, error) {
 		}
 	}
 	return vote{}, cas.ErrConflict
-}
-
-// vote is what an admitted ensemble votes with. The mark of admission has the random name of its
-// memory in its path. Each multi that promises something checks that the mark is there.
-type vote struct {
-	memory, server string
-	terms          admit.Terms
-	votes          bool
 }
