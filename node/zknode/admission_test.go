@@ -48,10 +48,7 @@ func removeRoot(t *testing.T, url string) {
 		t.Fatal(err)
 	}
 	defer n.Close()
-	link, err := n.session.Link(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	link := linkOf(t, n)
 	for range 100 {
 		removeAll(t, link, n.root)
 		if replies, err := link.Do(t.Context(), wire.Get{Path: n.root}); err != nil {

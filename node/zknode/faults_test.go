@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -219,10 +217,7 @@ func TestExpiredSession(t *testing.T) {
 	ready(t, n)
 	r := lasting(request("a", "me", 0), time.Second)
 	first := want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, r)))
-	link, err := n.session.Link(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	link := linkOf(t, n)
 	f.sever()
 	for range 1000 {
 		if l, err := other.look(t.Context(), "a"); err != nil {
@@ -271,10 +266,7 @@ func TestExtensionMovesTheLease(t *testing.T) {
 		as(node.Extend, lasting(r, 2*time.Second)))); a.Register != first.Register {
 		t.Errorf("the origin is %d; want %d", a.Register, first.Register)
 	}
-	link, err := other.session.Link(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	link := linkOf(t, other)
 	l, err := other.look(t.Context(), "a")
 	if err != nil || !l.there || l.Session != idOf(link.ID) || l.Ends-l.znode.At != 2*time.Second {
 		t.Errorf("%+v, %v; want it in the session %x", l.Written, err, link.ID)
@@ -325,37 +317,6 @@ func TestLeaseLongerThanSessions(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, lasting(request("a", "me", 0), 9*time.Minute))))
-}
-
-// All clients of a group agree on its nodes and its longest lease.
-func TestAnotherGroup(t *testing.T) {
-	url := freshURL()
-	ready(t, openFor(t, 5*time.Second, true, url))
-	n := openFor(t, 6*time.Second, true, url)
-	_, err := n.Do(t.Context(), as(node.Acquire, lasting(request("a", "me", 0), time.Second)))
-	if !errors.Is(err, node.ErrMisconfigured) || !strings.Contains(err.Error(), "5s") ||
-		!strings.Contains(err.Error(), "6s") {
-		t.Errorf("%v", err)
-	}
-	n, second := open(t, url), open(t, freshURL())
-	again, err := Open(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer again.Close()
-	if err := again.Join(node.Group{Nodes: []node.Node{again, second}, MaxTTL: 5 * time.Second}); err != nil {
-		t.Fatal(err)
-	}
-	_, err = again.Do(t.Context(), as(node.Acquire, lasting(request("a", "me", 0), time.Second)))
-	if !errors.Is(err, node.ErrMisconfigured) || !strings.Contains(err.Error(), "another group") {
-		t.Errorf("%v", err)
-	}
-	if err := n.Join(node.Group{Nodes: []node.Node{n, second}, MaxTTL: testMaxTTL}); err == nil {
-		t.Error("a node joined two groups")
-	}
-	if err := second.Join(node.Group{Nodes: []node.Node{again, n, second}, MaxTTL: time.Second}); err == nil {
-		t.Error("a node joined two groups")
-	}
 }
 
 // A client that has no permission is told so, without the password.
@@ -418,22 +379,11 @@ func TestLostMemory(t *testing.T) {
 	// A backup that is older than the last tokens. Either the client that knows better comes
 	// first, whom no server takes that is so far behind, or others have written meanwhile.
 	for _, others := range []bool{false, true} {
-		server.Stop()
-		backup := filepath.Join(t.TempDir(), "backup")
-		if err := os.CopyFS(backup, os.DirFS(server.Data())); err != nil {
-			t.Fatal(err)
-		}
-		begin()
+		restore := backup(t, server)
 		r = lease("me")
 		newest := eventually(t, n, as(node.Acquire, r))
 		f.sever()
-		server.Kill()
-		server.Wipe()
-		if err := os.CopyFS(server.Data(), os.DirFS(backup)); err != nil {
-			t.Fatal(err)
-		}
-		began := time.Now()
-		begin()
+		began := restore()
 		stranger := openFor(t, maxTTL, false, url)
 		if others {
 			for range 40 {

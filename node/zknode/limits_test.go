@@ -87,10 +87,7 @@ func TestQuota(t *testing.T) {
 		}
 		n := open(t, "zk://"+testserver.StartZooKeeper(t, config...).Addr())
 		ready(t, n)
-		link, err := n.session.Link(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		link := linkOf(t, n)
 		quota := "/zookeeper/quota" + n.root
 		replies, err := link.Do(t.Context(), wire.Create{Path: quota, ACL: n.acl},
 			wire.Create{Path: quota + "/zookeeper_stats", Data: []byte("count=9,bytes=999"), ACL: n.acl},

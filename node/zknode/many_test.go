@@ -19,7 +19,7 @@ type asking struct {
 }
 
 func (a asking) Write(b []byte) (int, error) {
-	a.registers.Add(int64(bytes.Count(b, []byte("/registers/"))))
+	a.registers.Add(int64(bytes.Count(b, []byte("/stripes/"))))
 	return a.Conn.Write(b)
 }
 
@@ -41,10 +41,7 @@ func TestManyExtendOverANewConnection(t *testing.T) {
 		want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, r)))
 		all = append(all, r)
 	}
-	link, err := n.session.Link(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	link := linkOf(t, n)
 	conns[len(conns)-1].Close()
 	<-link.Done()
 	registers.Store(0)

@@ -165,25 +165,6 @@ func TestRaiseWithoutStripes(t *testing.T) {
 	}
 }
 
-// Two clients find the same loss: it is noted once, and the time counts from there.
-func TestNotedOnce(t *testing.T) {
-	url := freshURL()
-	first, second := openFor(t, time.Hour, true, url), openFor(t, time.Hour, true, url)
-	ready(t, first)
-	ready(t, second)
-	memory := first.vote.Load().memory
-	first.lose(memory)
-	second.lose(memory)
-	late := factsOf(t, second)
-	out := noted(t, first)
-	if done, err := storeOf(second).Note(t.Context(), late); done || err != nil {
-		t.Errorf("noted %v, %v once more", done, err)
-	}
-	if f := factsOf(t, second); f.Memory != out.Memory || f.Memory == memory || !f.Counted {
-		t.Errorf("%+v, and then %+v", out, f)
-	}
-}
-
 // A client that has not heard of the loss makes no lease. A lease from before does not count when
 // the ensemble is admitted again, although its session lives, and its process does not remove it.
 func TestStrayLease(t *testing.T) {

@@ -5,8 +5,6 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock/node"
-	"github.com/fenlock/fenlock/node/zknode/internal/session"
-	"github.com/fenlock/fenlock/node/zknode/internal/wire"
 )
 
 // If a person removes what has to be there, the error says so, and not that others were first.
@@ -15,37 +13,17 @@ func TestRemovedByHand(t *testing.T) {
 		url := freshURL()
 		n, late := open(t, url), open(t, url)
 		ready(t, n)
-		link, err := n.session.Link(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
 		path := n.root + "/" + what
 		if what == "mark" {
 			path = n.paths.mark(n.vote.Load().memory)
 		}
-		remove(t, link, path)
+		removeAll(t, linkOf(t, n), path)
 		why := "a person has removed " + path
 		if what == "mark" {
 			why = "the store says that it was admitted, and that it was not"
 		}
 		refuses(t, n, true, why)
 		refuses(t, late, true, why)
-	}
-}
-
-// remove removes a znode and all below it.
-func remove(t *testing.T, link *session.Link, path string) {
-	t.Helper()
-	replies, err := link.Do(t.Context(), wire.Children{Path: path})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, part := range replies[0].Children {
-		remove(t, link, path+"/"+part)
-	}
-	if replies, err = link.Do(t.Context(), wire.Delete{Path: path, Version: wire.Any}); err != nil ||
-		replies[0].Err != wire.OK {
-		t.Fatalf("%s: %+v, %v", path, replies, err)
 	}
 }
 
@@ -57,11 +35,7 @@ func TestRootRemovedWhileRunning(t *testing.T) {
 	url := freshURL()
 	n, other := openFor(t, maxTTL, true, url), openFor(t, maxTTL, true, url)
 	ready(t, n)
-	link, err := n.session.Link(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	remove(t, link, n.root)
+	removeAll(t, linkOf(t, n), n.root)
 	ready(t, other)
 	r := lasting(request("a", "me", 0), maxTTL)
 	asked := time.Now()

@@ -12,10 +12,7 @@ func TestRootIsThere(t *testing.T) {
 	server := shared()
 	admin := open(t, "zk://admin:x@"+server.Addr()+"/admin")
 	ready(t, admin)
-	link, err := admin.session.Link(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	link := linkOf(t, admin)
 	anyone := wire.ACL{{Perms: wire.All, Scheme: "world", ID: "anyone"}}
 	replies, err := link.Do(t.Context(), wire.Create{Path: "/locks", ACL: admin.acl},
 		wire.Create{Path: "/locks/team", ACL: anyone})

@@ -244,8 +244,9 @@ func TestNewServersThatThisClientHasUsed(t *testing.T) {
 	}
 }
 
-// backup saves the data of a server, which goes on. Restore puts it back.
-func backup(t *testing.T, server *testserver.ZooKeeper) (restore func()) {
+// backup saves the data of a server, which goes on. Restore puts it back, and returns from when on
+// the server could serve it.
+func backup(t *testing.T, server *testserver.ZooKeeper) (restore func() time.Time) {
 	t.Helper()
 	begin := func() {
 		t.Helper()
@@ -259,14 +260,16 @@ func backup(t *testing.T, server *testserver.ZooKeeper) (restore func()) {
 		t.Fatal(err)
 	}
 	begin()
-	return func() {
+	return func() time.Time {
 		t.Helper()
 		server.Kill()
 		server.Wipe()
 		if err := os.CopyFS(server.Data(), os.DirFS(folder)); err != nil {
 			t.Fatal(err)
 		}
+		at := time.Now()
 		begin()
+		return at
 	}
 }
 
@@ -383,44 +386,6 @@ func TestOneEnsembleTwice(t *testing.T) {
 	eventually(t, second, as(node.Acquire, lasting(request("a", "me", 0), time.Second)))
 	eventually(t, first, as(node.Acquire, lasting(request("b", "me", 0), time.Second)))
 	refuses(t, second, true, "the same server")
-}
-
-// All say that the servers are new. They were, and one of them was removed since. Another server,
-// which may have a lock that the removed one had as well, does not answer.
-func TestNewServersBesideASilentOne(t *testing.T) {
-	const maxTTL = time.Hour
-	urls := []string{freshURL(), freshURL(), freshURL()}
-	client := func(silent int) (nodes []*Node) {
-		g := node.Group{MaxTTL: maxTTL, New: true}
-		for i, url := range urls {
-			f := new(faulty)
-			f.cut.Store(i == silent)
-			n, err := Open(url, WithDial(f.dial))
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { n.Close() })
-			nodes, g.Nodes = append(nodes, n), append(g.Nodes, n)
-		}
-		for _, n := range nodes {
-			if err := n.Join(g); err != nil {
-				t.Fatal(err)
-			}
-		}
-		return nodes
-	}
-	for _, n := range client(-1) {
-		ready(t, n)
-	}
-	removeRoot(t, urls[0])
-	second := client(1)
-	if why := rejoining(t, second[0]); why.Cause != node.Unused || why.Wait < 59*time.Minute {
-		t.Errorf("it is out because %v", why)
-	}
-	if why := rejoining(t, client(-1)[0]); why.Wait < 59*time.Minute {
-		t.Errorf("beside two that were used, it is out because %v", why)
-	}
-	ready(t, second[2])
 }
 
 // What an earlier version of fenlock has left. An ensemble that votes goes on, and an ensemble

@@ -1,8 +1,6 @@
 package zknode
 
 import (
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -23,25 +21,11 @@ func TestSetBackToTheSameVersion(t *testing.T) {
 	r := request("a", "earlier", 5)
 	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, r)))
 	want(t, node.Granted)(n.Do(t.Context(), as(node.Release, r)))
-	server.Stop()
-	backup := filepath.Join(t.TempDir(), "backup")
-	if err := os.CopyFS(backup, os.DirFS(server.Data())); err != nil {
-		t.Fatal(err)
-	}
-	if err := server.Begin(); err != nil {
-		t.Fatal(err)
-	}
+	restore := backup(t, server)
 	r = request("a", "me", 0)
 	mine := eventually(t, n, as(node.Acquire, r))
 	f.sever()
-	server.Kill()
-	server.Wipe()
-	if err := os.CopyFS(server.Data(), os.DirFS(backup)); err != nil {
-		t.Fatal(err)
-	}
-	if err := server.Begin(); err != nil {
-		t.Fatal(err)
-	}
+	restore()
 	other := openFor(t, maxTTL, true, url)
 	for range 40 { // more transactions than the client has seen
 		ready(t, other)
@@ -60,39 +44,21 @@ func TestSetBackToTheSameVersion(t *testing.T) {
 func TestSetBackWithinASession(t *testing.T) {
 	t.Parallel()
 	server := testserver.StartZooKeeper(t)
-	const maxTTL = 5 * time.Second
+	const maxTTL = 15 * time.Second // its session outlives the two starts of a server, on a busy machine too
 	url := "zk://" + server.Addr()
 	other := openFor(t, maxTTL, true, url)
 	ready(t, other)
 	n := openFor(t, maxTTL, true, url)
-	link, err := n.session.Link(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	id := link.ID
-	server.Stop()
-	backup := filepath.Join(t.TempDir(), "backup")
-	if err := os.CopyFS(backup, os.DirFS(server.Data())); err != nil {
-		t.Fatal(err)
-	}
-	if err := server.Begin(); err != nil {
-		t.Fatal(err)
-	}
+	id := linkOf(t, n).ID
+	restore := backup(t, server)
 	for range 20 {
 		ready(t, n) // it has a lease in its session
 	}
-	server.Kill()
-	server.Wipe()
-	if err := os.CopyFS(server.Data(), os.DirFS(backup)); err != nil {
-		t.Fatal(err)
-	}
-	if err := server.Begin(); err != nil {
-		t.Fatal(err)
-	}
+	restore()
 	ready(t, n)
 	ready(t, other)
-	if link, err = n.session.Link(t.Context()); err != nil || link.ID != id {
-		t.Fatalf("another session, %v: %v", link, err)
+	if linkOf(t, n).ID != id {
+		t.Fatal("the test is about one session: it has ended")
 	}
 	asked := time.Now()
 	first := eventually(t, n, as(node.Acquire, lasting(request("a", "me", 0), maxTTL)))
