@@ -218,7 +218,6 @@ func TestEnsemble(t *testing.T) {
 		eventually(t, lonely, as(node.Acquire, request("b", "lonely", 0)))
 	})
 	t.Run("a follower lags", func(t *testing.T) { e.lags(t) })
-	t.Run("processes count", func(t *testing.T) { e.lockers(t) })
 	t.Run("clients live for a moment", func(t *testing.T) { e.momentary(t) })
 	t.Run("all are restarted", func(t *testing.T) {
 		e.settled()

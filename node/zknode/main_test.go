@@ -32,13 +32,6 @@ func rootOn(server *testserver.ZooKeeper) string {
 }
 
 func TestMain(m *testing.M) {
-	if url := os.Getenv(workerVariable); url != "" {
-		if err := worker(url, os.Getenv(workerVariable+"_FILE")); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		return
-	}
 	status := m.Run()
 	outside.Close()
 	os.Exit(status)
