@@ -82,27 +82,3 @@ func TestLateWriteFailsOnANewBucket(t *testing.T) {
 		}
 	}
 }
-
-// A client that is in no group does not grant a name. Nor does a client of a group of one, until
-// the bucket was there for the longest lease, unless it is said to be new.
-func TestNewBucketWaits(t *testing.T) {
-	s := startServer(t, "always")
-	c := bucket(t, s)
-	n := openUnjoined(t, s.addr, c)
-	if a := want(t, node.Rejoining)(n.Do(t.Context(),
-		as(node.Acquire, request("a", "", 0)))); a.Absence.Cause != node.NotJoined {
-		t.Errorf("in no group: %+v", a)
-	}
-	if err := n.Join(node.Group{Nodes: []node.Node{n}, MaxTTL: time.Hour}); err != nil {
-		t.Fatal(err)
-	}
-	if a := want(t, node.Rejoining)(n.Do(t.Context(),
-		as(node.Acquire, request("a", "", 0)))); a.Absence.Cause != node.Unused || a.Absence.Wait < 59*time.Minute {
-		t.Errorf("not said to be new: %+v", a)
-	}
-	fresh := openUnjoined(t, s.addr, c)
-	if err := fresh.Join(node.Group{Nodes: []node.Node{fresh}, MaxTTL: time.Hour, New: true}); err != nil {
-		t.Fatal(err)
-	}
-	want(t, node.Granted)(fresh.Do(t.Context(), as(node.Acquire, request("a", "", 0))))
-}
