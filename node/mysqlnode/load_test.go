@@ -18,39 +18,22 @@ func TestListenerIsCutOff(t *testing.T) {
 	n, other := ready(t, s), ready(t, s)
 	lock := take(t, n, "a")
 	client := fmt.Sprintf("%032d", 7)
-	events := make(chan string, 10)
-	if err := other.Listen(t.Context(), client, func(w string) { events <- w }); err != nil {
-		t.Fatal(err)
-	}
-	next := func() string {
-		select {
-		case e := <-events:
-			return e
-		case <-time.After(3 * time.Minute):
-			return "nothing"
-		}
-	}
+	told := listen(t, other, client)
 	for range 2 {
 		var id int64
 		query(t, s, `SELECT connection FROM fenlock_listeners`, &id)
 		run(t, s, fmt.Sprintf(`KILL %d`, id))
-		if e := next(); e != "" {
-			t.Fatalf("told %q", e)
-		}
+		tells(t, told, "")
 	}
 	s.Kill()
 	time.Sleep(time.Second)
 	s.Restart()
-	if e := next(); e != "" {
-		t.Fatalf("told %q after a restart", e)
-	}
+	tells(t, told, "")
 	waiter := request(node.Acquire, "a")
 	waiter.Place = node.Place{Waiter: client + ":9", Stamp: 1}
 	want(t, node.Held)(other.Do(t.Context(), waiter))
 	want(t, node.Granted)(n.Do(t.Context(), as(node.Release, lock)))
-	if e := next(); e != client+":9" {
-		t.Errorf("told %q", e)
-	}
+	tells(t, told, client+":9")
 	want(t, node.Granted)(other.Do(t.Context(), waiter))
 
 	// A row that is left of a process that was killed, and one whose number another has now.
@@ -79,21 +62,11 @@ func TestListenerMeetsSilence(t *testing.T) {
 	n := open(t, "mysql://root@"+p.Addr(0)+"/locks?name="+s.Addr()+"/locks")
 	n.LongestSilence(time.Second)
 	join(t, n, maxTTL, true)
-	again := make(chan bool, 10)
-	if err := n.Listen(t.Context(), fmt.Sprintf("%032d", 7), func(w string) { again <- w == "" }); err != nil {
-		t.Fatal(err)
-	}
+	told := listen(t, n, fmt.Sprintf("%032d", 7))
 	lift := p.Impose(proxy.Rule{From: proxy.Effect{Hold: true}})
 	time.Sleep(5 * time.Second) // a listener looks every 2.5 s
 	lift()
-	select {
-	case is := <-again:
-		if !is {
-			t.Error("a waiter was notified")
-		}
-	case <-time.After(3 * time.Minute):
-		t.Error("it listens on a connection that was silent")
-	}
+	tells(t, told, "") // or it listens on a connection that was silent
 }
 
 // A server whose clock was set back says so, and who listens does not wait until it shows
@@ -104,10 +77,7 @@ func TestListenerOfClockSetBack(t *testing.T) {
 	n, other := ready(t, s), ready(t, s)
 	lock := take(t, n, "a")
 	client := fmt.Sprintf("%032d", 7)
-	told := make(chan string, 10)
-	if err := other.Listen(t.Context(), client, func(w string) { told <- w }); err != nil {
-		t.Fatal(err)
-	}
+	told := listen(t, other, client)
 	waiter := request(node.Acquire, "a")
 	waiter.Place = node.Place{Waiter: client + ":9", Stamp: 1}
 	want(t, node.Held)(other.Do(t.Context(), waiter))
@@ -116,14 +86,7 @@ func TestListenerOfClockSetBack(t *testing.T) {
 		time.Now().Add(time.Hour).UnixMicro(), node.Stripe("a")))
 	time.Sleep(3 * time.Second) // it has looked
 	want(t, node.Granted)(n.Do(t.Context(), as(node.Release, lock)))
-	select {
-	case w := <-told:
-		if w != client+":9" {
-			t.Errorf("told %q", w)
-		}
-	case <-time.After(3 * time.Minute):
-		t.Error("it was told nothing")
-	}
+	tells(t, told, client+":9")
 }
 
 // A connection is cut at any moment while a client looks at the server or asks it. What is not

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -175,22 +176,12 @@ func open2(t testing.TB, url string) *mysqlnode.Node {
 func waited(t *testing.T, n, other *mysqlnode.Node, lock node.Request) {
 	t.Helper()
 	client := fmt.Sprintf("%032x", len(t.Name()))
-	notified := make(chan string, 10)
-	if err := other.Listen(t.Context(), client, func(w string) { notified <- w }); err != nil {
-		t.Fatal(err)
-	}
+	notified := listen(t, other, client)
 	waiter := request(node.Acquire, lock.Name)
 	waiter.Place = node.Place{Waiter: client + ":1:label", Stamp: 1}
 	want(t, node.Held)(other.Do(t.Context(), waiter))
 	want(t, node.Granted)(n.Do(t.Context(), as(node.Release, lock)))
-	select {
-	case w := <-notified:
-		if w != client+":1" {
-			t.Errorf("notified %q", w)
-		}
-	case <-time.After(3 * time.Minute):
-		t.Error("not notified")
-	}
+	tells(t, notified, client+":1")
 	want(t, node.Granted)(other.Do(t.Context(), waiter))
 }
 
@@ -415,30 +406,22 @@ func TestSmallPool(t *testing.T) {
 		lockers = append(lockers, l)
 	}
 	var all sync.WaitGroup
-	var mu sync.Mutex
-	last, busy := map[string]uint64{}, map[string]bool{}
+	var last, busy [8]atomic.Uint64
 	for i := range 64 {
 		all.Go(func() {
 			for k := range 5 {
-				name := fmt.Sprint("name ", (i+k)%8)
+				which := (i + k) % len(busy)
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-				lock, err := lockers[i%2].Acquire(ctx, name)
-				cancel()
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				mu.Lock()
-				if busy[name] || uint64(lock.Token()) <= last[name] {
-					t.Errorf("%s: held %v, token %d after %d", name, busy[name], lock.Token(), last[name])
-				}
-				busy[name], last[name] = true, uint64(lock.Token())
-				mu.Unlock()
-				time.Sleep(time.Millisecond)
-				mu.Lock()
-				busy[name] = false
-				mu.Unlock()
-				if err := lock.Release(t.Context()); err != nil {
+				err := lockers[i%2].Do(ctx, fmt.Sprint("name ", which), func(_ context.Context, token fenlock.Token) error {
+					holders, before := busy[which].Add(1), last[which].Swap(uint64(token))
+					if holders > 1 || uint64(token) <= before {
+						t.Errorf("name %d: %d holders, token %d after %d", which, holders, token, before)
+					}
+					time.Sleep(time.Millisecond)
+					busy[which].Store(0)
+					return nil
+				})
+				if cancel(); err != nil {
 					t.Error(err)
 				}
 			}

@@ -114,6 +114,29 @@ func take(t testing.TB, n node.Node, name string) node.Request {
 	return r
 }
 
+// listen has a client listen, and returns what it is told.
+func listen(t testing.TB, n *mysqlnode.Node, client string) <-chan string {
+	t.Helper()
+	told := make(chan string, 10)
+	if err := n.Listen(t.Context(), client, func(notice string) { told <- notice }); err != nil {
+		t.Fatal(err)
+	}
+	return told
+}
+
+// tells checks what a client is told next.
+func tells(t testing.TB, told <-chan string, want string) {
+	t.Helper()
+	select {
+	case got := <-told:
+		if got != want {
+			t.Fatalf("told %q; want %q", got, want)
+		}
+	case <-time.After(3 * time.Minute):
+		t.Fatalf("told nothing; want %q", want)
+	}
+}
+
 // want returns a check of an operation's result, for use around its call.
 func want(t testing.TB, status node.Status) func(node.Answer, error) node.Answer {
 	return func(a node.Answer, err error) node.Answer {

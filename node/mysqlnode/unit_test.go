@@ -43,17 +43,11 @@ func TestURL(t *testing.T) {
 			t.Errorf("%s: TLS %+v", url, c.TLS)
 		}
 	}
-	for _, url := range []string{
-		"", "mysql:", "mysql://", "mysql://u:secret@/locks", "mysql://u:secret@host", "mysql://u:secret@host/",
-		"mysql://u:secret@host/a/b", "mysql://host/locks",
-		"postgres://u:secret@host/locks", "mysql://u:secret@host:0/locks", "mysql://u:secret@host:port/locks",
-		"mysql://u:secret@a,b/locks", "mysql://u:secret@host/locks?parseTime=true",
-		"mysql://u:secret@host/locks?tls=skip-verify", "mysql://u:secret@host/locks?tls=off&ca=/x",
-		"mysql://u:secret@host/locks?name=a&name=b", "mysql://u:secret@host/locks?name=",
-		"mysql://u:secret@host/locks#x", "mysql://u:se/cret@host/locks", "mysql://u:secret@host/locks?passwordfile=/none",
-		"mysql://u@host/locks?passwordfile=/none", "u:secret@tcp(host)/locks",
-		"mysql://u:secret@host/locks?cert=/x", "mysql://u:secret@host/locks?ca=/none",
-		"mysql://u:secret@host/locks?name=a%20b", "mysql://u:secret@host/locks?name=*",
+	for _, url := range []string{ // what package engine refuses is in its tests
+		"mysql://u:secret@host", "mysql://u:secret@host/", "mysql://u:secret@host/a/b", "mysql://host/locks",
+		"postgres://u:secret@host/locks", "mysql://u:secret@a,b/locks", "mysql://u:secret@host/locks?parseTime=true",
+		"mysql://u:secret@host/locks?tls=off&ca=/x", "mysql://u:secret@host/locks?cert=/x",
+		"mysql://u:secret@host/locks?ca=/none", "u:secret@tcp(host)/locks",
 	} {
 		if s, err := parseURL(url); !errors.Is(err, node.ErrInvalid) || strings.Contains(err.Error(), "secret") ||
 			strings.Contains(err.Error(), "cret@") {
