@@ -148,50 +148,61 @@ func rounds(t *testing.T, n *Node, name string, last *fence.Token) {
 	}
 }
 
+// A lease that is held outlives what happens to the servers, with its origin, and tokens grow.
 func TestEnsemble(t *testing.T) {
 	t.Parallel()
 	e := startEnsemble(t)
-	t.Run("a server is killed", func(t *testing.T) {
-		for _, leader := range []bool{false, true} {
+	begin := func(servers ...*testserver.ZooKeeper) {
+		var all sync.WaitGroup
+		for _, z := range servers {
+			all.Go(func() {
+				if err := z.Begin(); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+	}
+	for name, disturb := range map[string]func(leader, follower *testserver.ZooKeeper) (mend func()){
+		"a follower is killed": func(_, follower *testserver.ZooKeeper) func() {
+			follower.Kill()
+			return func() { begin(follower) }
+		},
+		"the leader is killed": func(leader, _ *testserver.ZooKeeper) func() {
+			leader.Kill()
+			return func() { begin(leader) }
+		},
+		// It may believe that it leads still: what it says has to be confirmed by the others.
+		"the leader is paused": func(leader, _ *testserver.ZooKeeper) func() {
+			leader.Pause()
+			return leader.Resume
+		},
+		"all are restarted": func(_, _ *testserver.ZooKeeper) func() {
+			for _, z := range e.ZooKeepers {
+				z.Kill()
+			}
+			begin(e.ZooKeepers...)
+			return func() {}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
 			e.settled()
-			n := open(t, e.url(1, fmt.Sprint("killed-", leader)))
-			ready(t, n)
+			n := voting(t, e.url(1, strings.ReplaceAll(name, " ", "-")))
 			var last fence.Token
 			rounds(t, n, "a", &last)
-			held := request("held", "me", 0)
+			held := lasting(request("held", "me", 0), testMaxTTL)
 			first := eventually(t, n, as(node.Acquire, held))
-			victim := e.Leader(t)
-			if !leader {
-				victim = e.ZooKeepers[e.number(victim)%3]
-			}
-			victim.Kill()
+			leader := e.Leader(t)
+			mend := disturb(leader, e.ZooKeepers[e.number(leader)%3])
 			rounds(t, n, "a", &last)
 			if a := eventually(t, n, as(node.Extend, held)); a.Register != first.Register {
-				t.Errorf("the lease that was held has the origin %d now, and not %d", a.Register, first.Register)
+				t.Errorf("the origin is %d, and was %d", a.Register, first.Register)
 			}
-			if err := victim.Begin(); err != nil {
-				t.Fatal(err)
-			}
-		}
-	})
-	t.Run("the leader is paused", func(t *testing.T) {
-		e.settled()
-		n := open(t, e.url(2, "paused"))
-		ready(t, n)
-		held := request("held", "me", 0)
-		first := eventually(t, n, as(node.Acquire, held))
-		leader := e.Leader(t)
-		leader.Pause()
-		var last fence.Token
-		rounds(t, n, "a", &last)
-		if a := eventually(t, n, as(node.Extend, held)); a.Register != first.Register {
-			t.Errorf("the origin is %d, and was %d", a.Register, first.Register)
-		}
-		leader.Resume()
-		// It may believe that it leads still: what it says has to be confirmed by the others.
-		rounds(t, n, "a", &last)
-		want(t, node.Held)(settle(t, n, as(node.Acquire, request("held", "rival", 0))))
-	})
+			mend()
+			rounds(t, n, "a", &last)
+			want(t, node.Held)(settle(t, n, as(node.Acquire, request("held", "rival", 0))))
+		})
+	}
 	t.Run("a server is cut off", func(t *testing.T) {
 		e.settled()
 		leader := e.number(e.Leader(t))
@@ -219,32 +230,6 @@ func TestEnsemble(t *testing.T) {
 	})
 	t.Run("a follower lags", func(t *testing.T) { e.lags(t) })
 	t.Run("clients live for a moment", func(t *testing.T) { e.momentary(t) })
-	t.Run("all are restarted", func(t *testing.T) {
-		e.settled()
-		n := open(t, e.url(5, "restarted"))
-		ready(t, n)
-		var last fence.Token
-		rounds(t, n, "a", &last)
-		held := request("held", "me", 0)
-		first := eventually(t, n, as(node.Acquire, held))
-		for _, z := range e.ZooKeepers {
-			z.Kill()
-		}
-		var wait sync.WaitGroup
-		for _, z := range e.ZooKeepers {
-			wait.Go(func() {
-				if err := z.Begin(); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		wait.Wait()
-		want(t, node.Held)(settle(t, n, as(node.Acquire, request("held", "rival", 0))))
-		if a := eventually(t, n, as(node.Extend, held)); a.Register != first.Register {
-			t.Errorf("the origin is %d, and was %d", a.Register, first.Register)
-		}
-		rounds(t, n, "a", &last)
-	})
 }
 
 // momentary has short-lived clients admit the ensemble, each at any server, while the leader is
@@ -312,9 +297,7 @@ func (e *proxied) lags(t *testing.T) {
 		})
 	}
 	url := e.url(7, "lags")
-	n, other := open(t, url, at(leader)), open(t, url, at(late))
-	ready(t, n)
-	ready(t, other)
+	n, other := voting(t, url, at(leader)), voting(t, url, at(late))
 	for p, to := range e.of {
 		defer p.Impose(proxy.Rule{Only: func(from int) bool { return from == late || to == late },
 			To: proxy.Effect{Delay: 100 * time.Millisecond}, From: proxy.Effect{Delay: 100 * time.Millisecond}})()

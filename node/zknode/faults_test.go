@@ -97,9 +97,7 @@ func abandoned(n *Node, f *faulty) {
 func TestLostAnswer(t *testing.T) {
 	t.Parallel()
 	url, f := freshURL(), new(faulty)
-	n, other := open(t, url, WithDial(f.dial)), open(t, url)
-	ready(t, n)
-	ready(t, other)
+	n, other := voting(t, url, WithDial(f.dial)), voting(t, url)
 	for _, c := range []struct {
 		lose  *atomic.Bool
 		moved bool
@@ -161,39 +159,16 @@ func TestKilledHolder(t *testing.T) {
 	extended := time.Now()
 	want(t, node.Granted)(n.Do(t.Context(), as(node.Extend, r)))
 	abandoned(n, f)
-	for {
-		a, err := other.Do(t.Context(), as(node.Acquire, request("a", "rival", 0)))
-		lived := time.Since(extended)
-		if err != nil || lived > 30*time.Second {
-			t.Fatalf("%+v, %v after %v", a, err, lived)
-		}
-		if a.Status == node.Granted {
-			if lived < ttl {
-				t.Errorf("a lease of %v has lived for %v", ttl, lived)
-			}
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	ends(t, extended, ttl, func() (node.Answer, error) {
+		return other.Do(t.Context(), as(node.Acquire, request("a", "rival", 0)))
+	})
 }
 
-// No client is there to see it. The servers remove it with the session, not before its TTL, and the
-// next client that comes finds the name free.
-func TestKilledHolderAlone(t *testing.T) {
-	t.Parallel()
-	url, f := freshURL(), new(faulty)
-	const ttl = time.Second
-	n := openFor(t, ttl, true, url, WithDial(f.dial))
-	ready(t, n)
-	r := lasting(request("a", "killed", 0), ttl)
-	began := time.Now()
-	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, r)))
-	abandoned(n, f)
+// ends has clients acquire a name until it is granted, which is after the end of a lease.
+func ends(t *testing.T, began time.Time, ttl time.Duration, acquire func() (node.Answer, error)) {
+	t.Helper()
 	for {
-		// Each has seen nothing yet.
-		fresh := openFor(t, ttl, true, url)
-		a, err := settle(t, fresh, as(node.Acquire, lasting(request("a", "next", 0), ttl)))
-		fresh.Close()
+		a, err := acquire()
 		lived := time.Since(began)
 		if err != nil || lived > 30*time.Second {
 			t.Fatalf("%+v, %v after %v", a, err, lived)
@@ -204,8 +179,26 @@ func TestKilledHolderAlone(t *testing.T) {
 			}
 			return
 		}
-		time.Sleep(100 * time.Millisecond)
+		time.Sleep(20 * time.Millisecond)
 	}
+}
+
+// No client is there to see it. The servers remove it with the session, not before its TTL, and the
+// next client that comes finds the name free.
+func TestKilledHolderAlone(t *testing.T) {
+	t.Parallel()
+	url, f := freshURL(), new(faulty)
+	const ttl = time.Second
+	n := votingFor(t, ttl, url, WithDial(f.dial))
+	r := lasting(request("a", "killed", 0), ttl)
+	began := time.Now()
+	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, r)))
+	abandoned(n, f)
+	ends(t, began, ttl, func() (node.Answer, error) {
+		fresh := openFor(t, ttl, true, url) // which has seen nothing yet
+		defer fresh.Close()
+		return settle(t, fresh, as(node.Acquire, lasting(request("a", "next", 0), ttl)))
+	})
 }
 
 // A client whose session has expired goes on in a new session. Its lease is gone, and is made again
@@ -241,9 +234,7 @@ func TestExpiredSession(t *testing.T) {
 // A session that ends with Close must not take leases with it that a client counts on.
 func TestCloseLeavesLeases(t *testing.T) {
 	url := freshURL()
-	n, other := open(t, url), open(t, url)
-	ready(t, n)
-	ready(t, other)
+	n, other := voting(t, url), voting(t, url)
 	r := request("a", "me", 0)
 	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, r)))
 	n.Close()
@@ -256,9 +247,7 @@ func TestCloseLeavesLeases(t *testing.T) {
 func TestExtensionMovesTheLease(t *testing.T) {
 	t.Parallel()
 	url, f := freshURL(), new(faulty)
-	n, other := openFor(t, 2*time.Second, true, url, WithDial(f.dial)), openFor(t, 2*time.Second, true, url)
-	ready(t, n)
-	ready(t, other)
+	n, other := votingFor(t, 2*time.Second, url, WithDial(f.dial)), votingFor(t, 2*time.Second, url)
 	r := lasting(request("a", "me", 0), 200*time.Millisecond)
 	first := want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, r)))
 	extended := time.Now()
@@ -292,8 +281,7 @@ func TestExtensionMovesTheLease(t *testing.T) {
 
 // A client that watches a lease has to see each extension, also one that looks as before.
 func TestExtensionIsSeen(t *testing.T) {
-	n := open(t, freshURL())
-	ready(t, n)
+	n := voting(t, freshURL())
 	r := request("a", "me", 0)
 	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, r)))
 	last := time.Duration(0)
@@ -309,8 +297,7 @@ func TestExtensionIsSeen(t *testing.T) {
 
 // A session that is shorter than a lease would end it too early.
 func TestLeaseLongerThanSessions(t *testing.T) {
-	n := openFor(t, time.Hour, true, freshURL())
-	ready(t, n)
+	n := votingFor(t, time.Hour, freshURL())
 	_, err := n.Do(t.Context(), as(node.Acquire, lasting(request("a", "me", 0), 11*time.Minute)))
 	if !errors.Is(err, node.ErrMisconfigured) || !errors.Is(err, node.ErrNotSent) ||
 		!strings.Contains(err.Error(), "maxSessionTimeout=665000") {
@@ -323,10 +310,8 @@ func TestLeaseLongerThanSessions(t *testing.T) {
 func TestPermissions(t *testing.T) {
 	url := freshURL()
 	with := func(user string) string { return strings.Replace(url, "zk://", "zk://"+user+"@", 1) }
-	owner := open(t, with("lock:s3cret%3A%40"))
-	ready(t, owner)
-	again := open(t, with("lock:s3cret%3A%40"))
-	ready(t, again)
+	owner := voting(t, with("lock:s3cret%3A%40"))
+	voting(t, with("lock:s3cret%3A%40"))
 	for _, stranger := range []string{url, with("lock:wr0ng"), with("other:s3cret%3A%40")} {
 		n := open(t, stranger)
 		_, err := n.Do(t.Context(), as(node.Acquire, request("a", "me", 0)))
@@ -363,8 +348,7 @@ func TestLostMemory(t *testing.T) {
 	}
 	lease := func(label string) node.Request { return lasting(request("a", label, 0), maxTTL) }
 	url, f := "zk://"+server.Addr(), new(faulty)
-	n := openFor(t, maxTTL, true, url, WithDial(f.dial))
-	ready(t, n)
+	n := votingFor(t, maxTTL, url, WithDial(f.dial))
 
 	// A restart forgets nothing.
 	r := lease("me")
@@ -506,8 +490,7 @@ func (l *lapsing) Err() error {
 
 // A look at a lock ends with an error if the time is up, at whichever step.
 func TestInspectGivesUp(t *testing.T) {
-	n := open(t, "zk://"+testserver.StartZooKeeper(t).Addr())
-	ready(t, n)
+	n := voting(t, "zk://"+testserver.StartZooKeeper(t).Addr())
 	for steps := range int32(30) {
 		ctx := &lapsing{Context: t.Context(), done: make(chan struct{})}
 		ctx.left.Store(steps + 1)
@@ -520,8 +503,7 @@ func TestInspectGivesUp(t *testing.T) {
 
 // The longest lease of a group fits into a session, also one that is shared.
 func TestLongestLease(t *testing.T) {
-	n := openFor(t, 3*time.Second, true, freshURL())
-	ready(t, n)
+	n := votingFor(t, 3*time.Second, freshURL())
 	for range 20 {
 		r := lasting(request("a", "me", 0), 3*time.Second)
 		r.Shared = true

@@ -54,8 +54,7 @@ func TestMaxClientCnxns(t *testing.T) {
 func TestReadOnlyServer(t *testing.T) {
 	t.Setenv("JDK_JAVA_OPTIONS", "-Dreadonlymode.enabled=true")
 	servers := testserver.StartZooKeepers(t, 3, nil)
-	n := open(t, "zk://"+servers[0].Addr())
-	ready(t, n)
+	n := voting(t, "zk://"+servers[0].Addr())
 	held := request("held", "me", 0)
 	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, held)))
 	servers[1].Kill()
@@ -85,8 +84,7 @@ func TestQuota(t *testing.T) {
 		if enforced {
 			config = []string{"enforceQuota=true"}
 		}
-		n := open(t, "zk://"+testserver.StartZooKeeper(t, config...).Addr())
-		ready(t, n)
+		n := voting(t, "zk://"+testserver.StartZooKeeper(t, config...).Addr())
 		link := linkOf(t, n)
 		quota := "/zookeeper/quota" + n.root
 		replies, err := link.Do(t.Context(), wire.Create{Path: quota, ACL: n.acl},

@@ -49,10 +49,8 @@ func (h hook) dial(ctx context.Context, address string) (net.Conn, error) {
 // looked at: that is no lost memory.
 func TestLooksWhileItAcquires(t *testing.T) {
 	url, next := freshURL(), newHook()
-	n := open(t, url, WithDial(next.dial))
-	ready(t, n)
-	other := open(t, url)
-	ready(t, other)
+	n := voting(t, url, WithDial(next.dial))
+	other := voting(t, url)
 	for range 3 {
 		var granted node.Answer
 		acquire := func() {

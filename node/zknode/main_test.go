@@ -58,6 +58,19 @@ func openFor(t testing.TB, maxTTL time.Duration, isNew bool, url string, with ..
 	return n
 }
 
+// voting opens a node as open does, and waits until it votes.
+func voting(t testing.TB, url string, with ...Option) *Node {
+	t.Helper()
+	return votingFor(t, testMaxTTL, url, with...)
+}
+
+func votingFor(t testing.TB, maxTTL time.Duration, url string, with ...Option) *Node {
+	t.Helper()
+	n := openFor(t, maxTTL, true, url, with...)
+	ready(t, n)
+	return n
+}
+
 // ready waits until a node votes.
 func ready(t testing.TB, n *Node) {
 	t.Helper()

@@ -19,8 +19,7 @@ func TestPasswordFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	url, f := freshURL(), new(faulty)
-	n := open(t, strings.Replace(url, "zk://", "zk://lock@", 1)+"?passwordfile="+file, WithDial(f.dial))
-	ready(t, n)
+	n := voting(t, strings.Replace(url, "zk://", "zk://lock@", 1)+"?passwordfile="+file, WithDial(f.dial))
 	ready(t, open(t, strings.Replace(url, "zk://", "zk://lock:s3cret%3A%40@", 1)))
 	refuses(t, open(t, url), true, "no permission")
 	if err := os.Chmod(file, 0o644); err != nil {

@@ -170,9 +170,7 @@ func TestRaiseWithoutStripes(t *testing.T) {
 func TestStrayLease(t *testing.T) {
 	url := freshURL()
 	const maxTTL = time.Second
-	stray, other := openFor(t, maxTTL, true, url), openFor(t, maxTTL, true, url)
-	ready(t, stray)
-	ready(t, other)
+	stray, other := votingFor(t, maxTTL, url), votingFor(t, maxTTL, url)
 	memory, held := stray.vote.Load().memory, lasting(request("held", "stray", 0), maxTTL)
 	first := want(t, node.Granted)(stray.Do(t.Context(), as(node.Acquire, held)))
 	stray.stop() // as in a process that is stopped
@@ -236,9 +234,7 @@ func TestMarkOfBeforePromisesNothing(t *testing.T) {
 // The registers that were read are worth nothing if they were lost meanwhile.
 func TestLostWhileRegistersAreRead(t *testing.T) {
 	url, next := freshURL(), newHook()
-	n, other := open(t, url, WithDial(next.dial)), open(t, url)
-	ready(t, n)
-	ready(t, other)
+	n, other := voting(t, url, WithDial(next.dial)), voting(t, url)
 	lose := func() {
 		other.lose(other.vote.Load().memory)
 		noted(t, other)

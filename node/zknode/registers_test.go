@@ -9,8 +9,7 @@ import (
 // Registers are raised too where stripes have long queues.
 func TestRaiseLongQueues(t *testing.T) {
 	t.Parallel()
-	n := open(t, freshURL())
-	ready(t, n)
+	n := voting(t, freshURL())
 	tokens := make(map[int]fence.Token)
 	for stripe := range 4 {
 		l, err := storeOf(n).Load(t.Context(), stripe)

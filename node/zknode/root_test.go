@@ -10,8 +10,7 @@ import (
 // create it.
 func TestRootIsThere(t *testing.T) {
 	server := shared()
-	admin := open(t, "zk://admin:x@"+server.Addr()+"/admin")
-	ready(t, admin)
+	admin := voting(t, "zk://admin:x@"+server.Addr()+"/admin")
 	link := linkOf(t, admin)
 	anyone := wire.ACL{{Perms: wire.All, Scheme: "world", ID: "anyone"}}
 	replies, err := link.Do(t.Context(), wire.Create{Path: "/locks", ACL: admin.acl},

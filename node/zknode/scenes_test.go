@@ -51,13 +51,11 @@ func TestMemoriesThatCameBack(t *testing.T) {
 func TestZnodesPutBack(t *testing.T) {
 	for _, admitted := range []bool{true, false} {
 		url := freshURL()
-		n := openFor(t, time.Hour, true, url)
-		ready(t, n)
+		n := votingFor(t, time.Hour, url)
 		s := factsOf(t, n).State.(state)
 		old := s.record
 		if admitted { // an admitted memory that another one has followed
-			other := openFor(t, time.Hour, true, url)
-			ready(t, other)
+			other := votingFor(t, time.Hour, url)
 			other.lose(old.memory)
 			f := noted(t, other)
 			marked(t, other, f)
@@ -82,8 +80,7 @@ func TestZnodesPutBack(t *testing.T) {
 
 // A register that went back, while the connection stands.
 func TestRegisterPutBack(t *testing.T) {
-	n := openFor(t, time.Hour, true, freshURL())
-	ready(t, n)
+	n := votingFor(t, time.Hour, freshURL())
 	a := want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, request("a", "me", 1000))))
 	l, err := n.look(t.Context(), "a")
 	if err != nil {
@@ -104,8 +101,7 @@ func TestRegisterPutBack(t *testing.T) {
 func TestRegistersOfWhatWasSetBack(t *testing.T) {
 	t.Parallel()
 	server := testserver.StartZooKeeper(t)
-	n := openFor(t, time.Hour, true, "zk://"+server.Addr())
-	ready(t, n)
+	n := votingFor(t, time.Hour, "zk://"+server.Addr())
 	restore := backup(t, server)
 	a := eventually(t, n, as(node.Acquire, request("a", "me", 1000)))
 	restore()
@@ -150,8 +146,7 @@ func TestTransactionsAreGone(t *testing.T) {
 func TestRecordIsRemoved(t *testing.T) {
 	for _, marks := range []bool{true, false} {
 		url := freshURL()
-		n := openFor(t, time.Hour, true, url)
-		ready(t, n)
+		n := votingFor(t, time.Hour, url)
 		mark := wire.Delete{Path: n.paths.mark(n.vote.Load().memory), Version: wire.Any}
 		put(t, n, wire.Delete{Path: n.paths.group(), Version: wire.Any})
 		if !marks {
@@ -235,8 +230,7 @@ func TestLossIsNoticedOnce(t *testing.T) {
 // A client that has used the ensemble knows better than the word that it is new.
 func TestNewServersThatThisClientHasUsed(t *testing.T) {
 	url := freshURL()
-	n := openFor(t, time.Hour, true, url)
-	ready(t, n)
+	n := votingFor(t, time.Hour, url)
 	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, request("a", "me", 0))))
 	removeRoot(t, url)
 	if why := rejoining(t, n); why.Cause != node.Unused || why.Wait < 59*time.Minute {
@@ -280,9 +274,7 @@ func TestLeaseOfABackup(t *testing.T) {
 	server := testserver.StartZooKeeper(t)
 	const maxTTL = 1500 * time.Millisecond
 	url := "zk://" + server.Addr()
-	holder, n := openFor(t, maxTTL, true, url), openFor(t, maxTTL, true, url)
-	ready(t, holder)
-	ready(t, n)
+	holder, n := votingFor(t, maxTTL, url), votingFor(t, maxTTL, url)
 	held := lasting(request("held", "old", 0), maxTTL)
 	want(t, node.Granted)(holder.Do(t.Context(), as(node.Acquire, held)))
 	holder.stop() // it is stopped from now on, and looks after nothing
@@ -304,8 +296,7 @@ func TestLeaseOfABackup(t *testing.T) {
 // What cannot be right is refused with a reason, and nothing is written.
 func TestRefusedAndUnchanged(t *testing.T) {
 	url := freshURL()
-	n := open(t, url)
-	ready(t, n)
+	n := voting(t, url)
 	right := factsOf(t, n).State.(state).record
 	for _, c := range []struct {
 		why    string
@@ -392,15 +383,13 @@ func TestOneEnsembleTwice(t *testing.T) {
 // whose record was made, with the terms, begins to wait.
 func TestRecordOfAnEarlierVersion(t *testing.T) {
 	url := freshURL()
-	n := openFor(t, time.Second, true, url)
-	ready(t, n)
+	n := votingFor(t, time.Second, url)
 	text := string(factsOf(t, n).State.(state).record.text())
 	put(t, n, wire.Set{Path: n.paths.group(), Data: []byte(strings.Replace(text, "admitted true", "admitted false", 1)),
 		Version: wire.Any},
 		wire.Delete{Path: n.paths.mark(n.vote.Load().memory), Version: wire.Any})
 	began := time.Now()
-	late := openFor(t, time.Second, true, url)
-	ready(t, late)
+	votingFor(t, time.Second, url)
 	if passed := time.Since(began); passed < time.Second {
 		t.Errorf("it votes after %v", passed)
 	}

@@ -14,9 +14,7 @@ import (
 func TestCloseAfterALostExtension(t *testing.T) {
 	t.Parallel()
 	url := freshURL()
-	n, other := open(t, url), open(t, url)
-	ready(t, n)
-	ready(t, other)
+	n, other := voting(t, url), voting(t, url)
 	stripe, sibling := node.Stripe("a"), ""
 	for i := 0; sibling == ""; i++ {
 		if name := fmt.Sprint("b", i); node.Stripe(name) == stripe {
@@ -54,9 +52,7 @@ func TestCloseAfterALostExtension(t *testing.T) {
 func TestCloserLookOnce(t *testing.T) {
 	t.Parallel()
 	url := freshURL()
-	n, other := open(t, url), open(t, url)
-	ready(t, n)
-	ready(t, other)
+	n, other := voting(t, url), voting(t, url)
 	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, request("a", "dead", 0))))
 	n.seen.Close()
 	n.session.Close(true) // its process is gone, and its session
@@ -88,9 +84,7 @@ func TestCloserLookOnce(t *testing.T) {
 func TestAbsentStripeAndClockAhead(t *testing.T) {
 	t.Parallel()
 	url := freshURL()
-	n, other := open(t, url), open(t, url)
-	ready(t, n)
-	ready(t, other)
+	n, other := voting(t, url), voting(t, url)
 	// what other.read returns for wire.NoNode if its clock is an hour ahead
 	ahead := time.Duration(time.Now().Add(time.Hour).UnixMicro()) * time.Microsecond
 	timed := cas.Timed{Memory: other.vote.Load().memory, At: ahead}

@@ -16,8 +16,7 @@ func TestSetBackToTheSameVersion(t *testing.T) {
 	server := testserver.StartZooKeeper(t)
 	const maxTTL = time.Minute
 	url, f := "zk://"+server.Addr(), new(faulty)
-	n := openFor(t, maxTTL, true, url, WithDial(f.dial))
-	ready(t, n)
+	n := votingFor(t, maxTTL, url, WithDial(f.dial))
 	r := request("a", "earlier", 5)
 	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, r)))
 	want(t, node.Granted)(n.Do(t.Context(), as(node.Release, r)))
@@ -46,8 +45,7 @@ func TestSetBackWithinASession(t *testing.T) {
 	server := testserver.StartZooKeeper(t)
 	const maxTTL = 15 * time.Second // its session outlives the two starts of a server, on a busy machine too
 	url := "zk://" + server.Addr()
-	other := openFor(t, maxTTL, true, url)
-	ready(t, other)
+	other := votingFor(t, maxTTL, url)
 	n := openFor(t, maxTTL, true, url)
 	id := linkOf(t, n).ID
 	restore := backup(t, server)
