@@ -98,30 +98,6 @@ func TestDumpWithTheSameNumber(t *testing.T) {
 	}
 }
 
-// A user that may create something in a schema of the search path does not get into fenlock's
-// functions.
-func TestSearchPath(t *testing.T) {
-	t.Parallel()
-	server := testserver.StartPostgres(t)
-	u := newSchema(t, server)
-	n := open(t, u)
-	exec1(t, n, `CREATE FUNCTION public.trap(numeric, integer) RETURNS numeric LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'trapped'; END $$`)
-	exec1(t, n, `CREATE OPERATOR public.* (LEFTARG = numeric, RIGHTARG = integer, FUNCTION = public.trap)`)
-	exec1(t, n, `CREATE FUNCTION public.convert_from(bytea, text) RETURNS text LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'trapped'; END $$`)
-	waits, releases := alone(t, u), alone(t, u)
-	listen(t, waits, clients[0])
-	r := request("a", 0)
-	want(t, node.Granted)(releases.Do(t.Context(), asAcquire(r)))
-	want(t, node.Held)(waits.Do(t.Context(), asAcquire(asks("a", clients[0]+":1", 1))))
-	want(t, node.Granted)(releases.Do(t.Context(), as(node.Release, r)))
-	if _, err := waits.Inspect(t.Context(), "a"); err != nil {
-		t.Error(err)
-	}
-	if _, err := waits.Examine(t.Context(), node.Look{}); err != nil {
-		t.Error(err)
-	}
-}
-
 // A label is UTF-8 whatever the encoding of the database.
 func TestLabelInAnotherEncoding(t *testing.T) {
 	t.Parallel()

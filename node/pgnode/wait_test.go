@@ -116,7 +116,7 @@ func TestNotified(t *testing.T) {
 				mine.Place.Stamp = 0 // the wait is over
 				want(t, node.Granted)(waits.Do(t.Context(), as(node.Release, mine)))
 			}
-			if got := listening(t, waits, client); got != c.pushed {
+			if got := listening(t, releases, client); got != c.pushed { // not through the pooler
 				t.Errorf("on a connection of its own: %v, want %v", got, c.pushed)
 			}
 			waits.Close()
@@ -225,58 +225,38 @@ func TestPooler(t *testing.T) {
 	pooler := testserver.StartPgBouncer(t, server, 5)
 	_, parameters, _ := strings.Cut(u, "?")
 	pooled, _, _ := strings.Cut(pooler.DSN(), "?")
-	const lockers, rounds = 64, 5
-	counts := make(map[string]int)
-	var mu sync.Mutex // for the map itself, not for what is in it
+	const lockers, rounds, names = 64, 5, 8
+	var counts [names]atomic.Int64
 	var wait sync.WaitGroup
-	errs := make(chan error, lockers)
 	for i := range lockers {
+		n := open(t, pooled+"?"+parameters)
 		wait.Go(func() {
-			n, err := Open(pooled + "?" + parameters)
-			if err != nil {
-				errs <- err
-				return
-			}
 			l, err := fenlock.New(fenlock.Config{Nodes: []fenlock.Node{n}, TTL: time.Minute, MaxTTL: time.Minute,
 				NewServers: true, NodeTimeout: 10 * time.Second})
 			if err != nil {
-				errs <- err
+				t.Error(err)
 				return
 			}
 			defer l.Close()
-			name := fmt.Sprint("counter ", i%8)
+			count := &counts[i%names]
 			for range rounds {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-				lock, err := l.Acquire(ctx, name)
-				if err != nil {
-					cancel()
-					errs <- err
-					return
-				}
-				mu.Lock()
-				count := counts[name]
-				mu.Unlock()
-				time.Sleep(time.Millisecond)
-				mu.Lock()
-				counts[name] = count + 1
-				mu.Unlock()
-				errs2 := lock.Release(ctx)
-				cancel()
-				if errs2 != nil {
-					errs <- errs2
-					return
+				err := l.Do(ctx, fmt.Sprint("counter ", i%names), func(context.Context, fenlock.Token) error {
+					seen := count.Load()
+					time.Sleep(time.Millisecond)
+					count.Store(seen + 1)
+					return nil
+				})
+				if cancel(); err != nil {
+					t.Error(err)
 				}
 			}
 		})
 	}
 	wait.Wait()
-	close(errs)
-	for err := range errs {
-		t.Error(err)
-	}
-	for name, count := range counts {
-		if count != lockers/8*rounds {
-			t.Errorf("%s: %d increments, of %d", name, count, lockers/8*rounds)
+	for i := range counts {
+		if got := counts[i].Load(); got != lockers/names*rounds {
+			t.Errorf("counter %d: %d increments, of %d", i, got, lockers/names*rounds)
 		}
 	}
 }
