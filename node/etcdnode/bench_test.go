@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -178,5 +177,3 @@ func BenchmarkHandover(b *testing.B) {
 		b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "µs-p99")
 	})
 }
-
-var _ = strings.Join

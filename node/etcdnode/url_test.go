@@ -39,15 +39,11 @@ func TestURL(t *testing.T) {
 	}
 }
 
+// What package engine refuses is in its tests.
 func TestBadURL(t *testing.T) {
 	for _, url := range []string{
-		"", "h", "etcd:h", "etcd://", "etcd:///p", "http://h", "etcd://h,", "etcd://,h", "etcd://h,h", "etcd://h,h:2379",
-		"etcd://h:0", "etcd://h:70000",
-		"etcd://h:x", "etcd://u@h", "etcd://:secret@h", "etcd://u:secret@h#x", "etcd://u:sec/ret@h", "etcd://u:sec@ret@h/@",
-		"etcd://u:secret@h?x=1",
-		"etcd://u:secret@h?name=a&name=b", "etcd://h?ca=x", "etcd://h?servername=x", "etcds://h?ca=/does/not/exist",
-		"etcds://u:secret@h?cert=x", "etcd://u:secret@h?name=",
-		"etcd://u:secret@h?passwordfile=/does/not/exist", "etcd://u:secret@h?%zz", "etcd://u:secret%zz@h",
+		"http://h", "etcd://h,h:2379", "etcd://u@h", "etcd://:secret@h", "etcd://u:sec/ret@h", "etcd://u:secret@h?x=1",
+		"etcd://h?ca=x", "etcds://u:secret@h?cert=x",
 	} {
 		a, err := parseURL(url)
 		if !errors.Is(err, node.ErrInvalid) {
