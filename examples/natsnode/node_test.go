@@ -124,8 +124,8 @@ func TestLostAnswer(t *testing.T) {
 	} {
 		t.Run(c.lost, func(t *testing.T) {
 			config := bucket(t, s)
-			between := startRelay(t, s.addr, c.at, c.deaf)
-			n, other := open(t, between.addr, config), open(t, s.addr, config)
+			between := &relay{at: []byte(c.at), deaf: c.deaf}
+			n, other := open(t, s.addr, config, nats.SetCustomDialer(between)), open(t, s.addr, config)
 			want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, request("other name", "", 7))))
 			before := writes(t, s, config)
 			between.armed.Store(true)

@@ -3,7 +3,6 @@ package natsnode
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -12,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -173,17 +171,17 @@ func bucket(t testing.TB, s *server) Config {
 }
 
 // open opens a node with a connection of its own, for a new group of it alone.
-func open(t testing.TB, addr string, c Config) *Node {
+func open(t testing.TB, addr string, c Config, more ...nats.Option) *Node {
 	t.Helper()
-	n := openUnjoined(t, addr, c)
+	n := openUnjoined(t, addr, c, more...)
 	join(t, n)
 	return n
 }
 
 // openUnjoined opens a node that is in no group yet.
-func openUnjoined(t testing.TB, addr string, c Config) *Node {
+func openUnjoined(t testing.TB, addr string, c Config, more ...nats.Option) *Node {
 	t.Helper()
-	n, err := Open(t.Context(), connect(t, addr), c)
+	n, err := Open(t.Context(), connect(t, addr, more...), c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,66 +197,39 @@ func join(t testing.TB, n *Node) {
 	}
 }
 
-// relay stands between a client and a server. From the first request on that has a text
-// in it, it passes on no answers; with deaf, no requests either, that one included.
+// relay makes the connections of a client. From the first request on that has a text in it, no
+// answers arrive; with deaf, no requests either, that one included. The client sends a request in
+// one write.
 type relay struct {
-	addr  string
-	at    []byte
-	deaf  bool
-	armed atomic.Bool
-	cut   atomic.Bool
+	at         []byte
+	deaf       bool
+	armed, cut atomic.Bool
 }
 
-func startRelay(t testing.TB, to, at string, deaf bool) *relay {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+type relayed struct {
+	net.Conn
+	*relay
+}
+
+func (r *relay) Dial(network, address string) (net.Conn, error) {
+	conn, err := net.Dial(network, address)
+	return relayed{conn, r}, err
+}
+
+func (c relayed) Write(b []byte) (int, error) {
+	if c.armed.Load() && bytes.Contains(b, c.at) {
+		c.cut.Store(true)
 	}
-	r := &relay{addr: l.Addr().String(), at: []byte(at), deaf: deaf}
-	var wait sync.WaitGroup
-	ctx, end := context.WithCancel(context.Background())
-	t.Cleanup(func() { l.Close(); end(); wait.Wait() })
-	wait.Go(func() {
-		for {
-			from, err := l.Accept()
-			if err != nil {
-				return
-			}
-			server, err := net.Dial("tcp", to)
-			if err != nil {
-				from.Close()
-				continue
-			}
-			context.AfterFunc(ctx, func() { from.Close(); server.Close() })
-			wait.Go(func() {
-				r.pass(from, server, func(b []byte) bool {
-					if r.armed.Load() && bytes.Contains(b, r.at) {
-						r.cut.Store(true)
-					}
-					return r.deaf && r.cut.Load()
-				})
-			})
-			wait.Go(func() { r.pass(server, from, func([]byte) bool { return r.cut.Load() }) })
-		}
-	})
-	return r
+	if c.deaf && c.cut.Load() {
+		return len(b), nil
+	}
+	return c.Conn.Write(b)
 }
 
-// pass copies what is not to be dropped. The client sends a request in one write.
-func (r *relay) pass(from, to net.Conn, drop func([]byte) bool) {
-	defer to.Close()
-	b := make([]byte, 1<<16)
+func (c relayed) Read(b []byte) (int, error) {
 	for {
-		n, err := from.Read(b)
-		if err != nil {
-			return
-		}
-		if drop(b[:n]) {
-			continue
-		}
-		if _, err := to.Write(b[:n]); err != nil {
-			return
+		if n, err := c.Conn.Read(b); err != nil || !c.cut.Load() {
+			return n, err
 		}
 	}
 }
