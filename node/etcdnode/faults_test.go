@@ -291,3 +291,25 @@ func TestProcessThatIsKilled(t *testing.T) {
 	})
 	t.Logf("its waiter was gone after %v", time.Since(killed).Round(time.Millisecond))
 }
+
+// An operator revokes all etcd leases. What a process locks next is attached to another one.
+func TestLeasesAreRevoked(t *testing.T) {
+	t.Parallel()
+	e := testserver.StartEtcd(t, 1)
+	n, c := open(t, "etcd://"+e.Addrs()), raw(t, e)
+	await(t, n)
+	if err := n.Listen(within(t, 20*time.Second), client1, func(string) {}); err != nil {
+		t.Fatal(err)
+	}
+	must(t, n, request(node.Acquire, "a", "1", time.Minute), node.Granted)
+	a, err := c.Leases(t.Context())
+	if err != nil || len(a.Leases) < 2 {
+		t.Fatalf("%+v, %v", a, err)
+	}
+	for _, l := range a.Leases {
+		if _, err := c.Revoke(t.Context(), l.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(t, n, request(node.Acquire, "b", "1", time.Minute), node.Granted)
+}
