@@ -1,7 +1,6 @@
 package mysqlnode_test
 
 import (
-	"context"
 	"database/sql"
 	"fmt"
 	"sync"
@@ -22,26 +21,26 @@ func BenchmarkBesideGetLock(b *testing.B) {
 		s := testserver.StartMariaDB(b, fmt.Sprintf("innodb-flush-log-at-trx-commit=%d", flush), "max-connections=300")
 		for _, kind := range []struct {
 			name string
-			open func(testing.TB, *testserver.MariaDB) locker
+			open func(testing.TB, *testserver.MariaDB) cycle
 		}{{"fenlock", newFenlock}, {"get_lock", newGetLock}} {
 			if kind.name == "get_lock" && flush != 1 {
 				continue
 			}
 			name := fmt.Sprintf("%s/flush=%d", kind.name, flush)
 			b.Run(name+"/alone", func(b *testing.B) {
-				l := kind.open(b, s)
-				l.cycle(b.Context(), b, "warm")
+				do := kind.open(b, s)
+				do("warm")
 				for b.Loop() {
-					l.cycle(b.Context(), b, "alone")
+					do("alone")
 				}
 			})
 			b.Run(name+"/handover", func(b *testing.B) {
-				two := []locker{kind.open(b, s), kind.open(b, s)}
-				together(b, 2, func(i int) { two[i].cycle(b.Context(), b, "handover") })
+				two := []cycle{kind.open(b, s), kind.open(b, s)}
+				together(b, 2, func(i int) { two[i]("handover") })
 			})
 			b.Run(name+"/64-names", func(b *testing.B) {
-				l := kind.open(b, s)
-				together(b, 64, func(i int) { l.cycle(b.Context(), b, fmt.Sprint("name ", i)) })
+				do := kind.open(b, s)
+				together(b, 64, func(i int) { do(fmt.Sprint("name ", i)) })
 			})
 		}
 	}
@@ -64,18 +63,12 @@ func together(b *testing.B, workers int, cycle func(worker int)) {
 	all.Wait()
 }
 
-type locker interface {
-	cycle(ctx context.Context, t testing.TB, name string)
-}
+// cycle takes a lock and releases it.
+type cycle func(name string)
 
-type fenlocker struct{ *fenlock.Locker }
-
-func newFenlock(t testing.TB, s *testserver.MariaDB) locker { return fenlocker{newLocker(t, s.URL())} }
-
-// newLocker returns a process's Locker on a new group of one.
-func newLocker(t testing.TB, url string) *fenlock.Locker {
-	t.Helper()
-	n := open(t, url)
+// newFenlock is one process's, on a new group of one.
+func newFenlock(t testing.TB, s *testserver.MariaDB) cycle {
+	n := open(t, s.URL())
 	if err := n.Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -84,43 +77,37 @@ func newLocker(t testing.TB, url string) *fenlock.Locker {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { l.Close() })
-	return l
-}
-
-func (l fenlocker) cycle(ctx context.Context, t testing.TB, name string) {
-	lock, err := l.Acquire(ctx, name)
-	if err == nil {
-		err = lock.Release(ctx)
-	}
-	if err != nil {
-		t.Error(err)
+	return func(name string) {
+		lock, err := l.Acquire(t.Context(), name)
+		if err == nil {
+			err = lock.Release(t.Context())
+		}
+		if err != nil {
+			t.Error(err)
+		}
 	}
 }
 
-type getLock struct{ *sql.DB }
-
-func newGetLock(t testing.TB, s *testserver.MariaDB) locker {
+func newGetLock(t testing.TB, s *testserver.MariaDB) cycle {
 	db, err := sql.Open("mysql", s.DSN())
 	if err != nil {
 		t.Fatal(err)
 	}
 	db.SetMaxIdleConns(64)
 	t.Cleanup(func() { db.Close() })
-	return getLock{db}
-}
-
-func (l getLock) cycle(ctx context.Context, t testing.TB, name string) {
-	conn, err := l.Conn(ctx)
-	if err != nil {
-		t.Error(err)
-		return
-	}
-	defer conn.Close()
-	for _, query := range []string{"SELECT GET_LOCK('%s', 10)", "SELECT RELEASE_LOCK('%s')"} {
-		var got int
-		if err := conn.QueryRowContext(ctx, fmt.Sprintf(query, name)).Scan(&got); err != nil || got != 1 {
-			t.Errorf("%d, %v", got, err)
+	return func(name string) {
+		conn, err := db.Conn(t.Context())
+		if err != nil {
+			t.Error(err)
 			return
+		}
+		defer conn.Close()
+		for _, query := range []string{"SELECT GET_LOCK('%s', 10)", "SELECT RELEASE_LOCK('%s')"} {
+			var got int
+			if err := conn.QueryRowContext(t.Context(), fmt.Sprintf(query, name)).Scan(&got); err != nil || got != 1 {
+				t.Errorf("%d, %v", got, err)
+				return
+			}
 		}
 	}
 }
