@@ -296,7 +296,6 @@ func (v *voting) change(ctx context.Context, l *looked, key string, to mark, mor
 	a, err := n.commit(ctx, txn{
 		If:   append(l.meta.unchanged(), l.notice.unchanged()...),
 		Then: append(more, clientv3.OpPut(key, encode(to)), clientv3.OpPut(n.keys.stamp(), "")),
-		Else: []clientv3.Op{clientv3.OpGet(key, clientv3.WithKeysOnly())},
 	})
 	if err != nil || !a.Succeeded {
 		return 0, err

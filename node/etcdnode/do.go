@@ -202,35 +202,34 @@ func (o *operation) guess() (b belief, ok bool) {
 
 // served is what the rules have made of a belief.
 type served struct {
-	before, after rule.Entry
-	queue         *queue
-	answer        node.Answer
-	record        record // of the lease, if it is written
-	value         string
-	ops           []clientv3.Op
-	guards        []clientv3.Cmp
-	waiter        string // the waiter that is notified
-	curious       bool   // it is read who waits
+	queue   *queue
+	answer  node.Answer
+	record  record // of the lease, if it is written
+	value   string
+	ops     []clientv3.Op
+	guards  []clientv3.Cmp
+	waiter  string // the waiter that is notified
+	curious bool   // it is read who waits
 }
 
 // serve has the rules decide.
 func (o *operation) serve(ctx context.Context, b belief) (*served, error) {
 	now := o.clock.now()
-	s := &served{before: b.entry(now, o.held.seenFor),
-		queue: &queue{keys: o.keys, name: o.r.Name, asker: o.asker, b: b.queue}}
-	s.after = s.before
-	s.answer, s.waiter = rule.Serve(&s.after, s.queue, now, o.r)
+	s := &served{queue: &queue{keys: o.keys, name: o.r.Name, asker: o.asker, b: b.queue}}
+	before := b.entry(now, o.held.seenFor)
+	after := before
+	s.answer, s.waiter = rule.Serve(&after, s.queue, now, o.r)
 	s.answer.Remaining = s.answer.Remaining.Truncate(time.Millisecond)
 	key := o.keys.lease(o.r.Name)
 	granted := s.answer.Status == node.Granted
-	changed := s.after.Holder != s.before.Holder || s.after.Token != s.before.Token || granted && o.lease != nil
-	register := s.after.Register != s.before.Register
+	changed := after.Holder != before.Holder || after.Token != before.Token || granted && o.lease != nil
+	register := after.Register != before.Register
 	if b.below > 0 && granted && (o.r.Op != node.Extend || o.r.Token > 0) && o.r.Op != node.Release {
 		register = true // it may have been less than was guessed
 	}
 	switch {
-	case s.after.Leased(now) && changed:
-		s.record = record{s.after.Origin, s.after.Token, s.after.Expires - now, now, s.after.Holder}
+	case after.Leased(now) && changed:
+		s.record = record{after.Origin, after.Token, after.Expires - now, now, after.Holder}
 		if s.waiter == "" {
 			// A confirm keeps the time that the lease has, and what it is attached to.
 			attached := clientv3.WithIgnoreLease()
@@ -243,16 +242,16 @@ func (o *operation) serve(ctx context.Context, b belief) (*served, error) {
 			s.ops = append(s.ops, clientv3.OpPut(key, s.value, attached))
 			// A lease that is created moves its register's revision, so that no earlier
 			// transaction finds the name free and the register as it was.
-			register = register || !s.before.Leased(now) || s.before.Holder != s.after.Holder
+			register = register || !before.Leased(now) || before.Holder != after.Holder
 		} else {
 			s.value = s.record.String()
 			s.ops = append(s.ops, o.notify(s, key)...)
 		}
-	case !s.after.Leased(now) && b.leased:
+	case !after.Leased(now) && b.leased:
 		s.ops = append(s.ops, clientv3.OpDelete(key))
 	}
 	if register {
-		s.ops = append(s.ops, clientv3.OpPut(o.keys.register(node.Stripe(o.r.Name)), formatRegister(s.after.Register)))
+		s.ops = append(s.ops, clientv3.OpPut(o.keys.register(node.Stripe(o.r.Name)), formatRegister(after.Register)))
 	}
 	if err := o.enqueue(ctx, s); err != nil {
 		return nil, err
