@@ -18,17 +18,11 @@ import (
 const groupTTL = time.Second
 
 // group starts n servers without persistence that are admitted already.
-func group(t testing.TB, kind testserver.Kind, n int, config ...string) []*testserver.Server {
+func group(t testing.TB, kind testserver.Kind, n int) []*testserver.Server {
 	t.Helper()
-	return groupFor(t, kind, n, groupTTL, config...)
-}
-
-// groupFor is group for another longest lease.
-func groupFor(t testing.TB, kind testserver.Kind, n int, ttl time.Duration, config ...string) []*testserver.Server {
-	t.Helper()
-	servers := testserver.Group(t, kind, n, config...)
+	servers := testserver.Group(t, kind, n)
 	for _, s := range servers {
-		s.MarkAdmitted(valkeynode.DefaultPrefix, ttl)
+		s.MarkAdmitted(valkeynode.DefaultPrefix, groupTTL)
 	}
 	return servers
 }
