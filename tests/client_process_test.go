@@ -127,7 +127,7 @@ func TestMain(m *testing.M) {
 // runClient is what the process of startClient does.
 func runClient(urls, arguments []string) error {
 	if arguments[0] == exports {
-		return runExporter(urls, arguments[1:])
+		return runExporter(urls)
 	}
 	config, err := newConfig(urls)
 	if err != nil {

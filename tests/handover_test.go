@@ -17,24 +17,14 @@ import (
 // exports has the process of startClient be an exporter: see runExporter.
 const exports = "export"
 
-// startExporter starts a process that holds the lock "orders", and returns it, and the token.
-func startExporter(t *testing.T, servers []*testserver.Server, ttl time.Duration) (*client, fmt.Stringer) {
-	t.Helper()
-	c := startClient(t, urls(servers), exports, ttl.String())
-	return c, c.token()
-}
-
 // runExporter acquires "orders", prints "token N", waits for a line, exports the lock and prints
 // the text. It waits for a line again, and prints what extending and releasing it come to.
-func runExporter(urls, arguments []string) error {
+func runExporter(urls []string) error {
 	config, err := newConfig(urls)
 	if err != nil {
 		return err
 	}
-	if config.TTL, err = time.ParseDuration(arguments[0]); err != nil {
-		return err
-	}
-	config.MaxTTL = config.TTL
+	long(&config)
 	l, err := fenlock.New(config)
 	if err != nil {
 		return err
@@ -60,21 +50,6 @@ func runExporter(urls, arguments []string) error {
 	return nil
 }
 
-// waitInLine has a client wait for "orders".
-func waitInLine(t *testing.T, servers []*testserver.Server, change ...func(*fenlock.Config)) <-chan *fenlock.Lock {
-	l := newLocker(t, urls(servers), change...)
-	got := make(chan *fenlock.Lock, 1)
-	go func() {
-		lock, err := l.Acquire(t.Context(), "orders")
-		if err != nil && t.Context().Err() == nil {
-			t.Error(err)
-		}
-		got <- lock
-	}()
-	awaitQueue(t, servers, lineOf("orders"), 1)
-	return got
-}
-
 // One process exports its lock, and is killed, or stopped, or goes on; another one adopts it. A
 // client that waits in the queue all the while gets it when that process releases it, and keeps it,
 // whatever the exporter does then.
@@ -83,8 +58,17 @@ func TestHandoverBetweenProcesses(t *testing.T) {
 		allowLong(servers)
 		adopter := newLocker(t, urls(servers), long)
 		for _, becomes := range []string{"killed", "stopped", "left alone"} {
-			exporter, token := startExporter(t, servers, longTTL)
-			next := waitInLine(t, servers, long)
+			exporter := startClient(t, urls(servers), exports)
+			token := exporter.token()
+			waiter, next := newLocker(t, urls(servers), long), make(chan *fenlock.Lock, 1)
+			go func() {
+				lock, err := waiter.Acquire(t.Context(), "orders")
+				if err != nil && t.Context().Err() == nil {
+					t.Error(err)
+				}
+				next <- lock
+			}()
+			awaitQueue(t, servers, lineOf("orders"), 1)
 			exporter.goOn()
 			text := exporter.line()
 			switch becomes {
@@ -98,7 +82,7 @@ func TestHandoverBetweenProcesses(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s: %v", becomes, err)
 			}
-			if adopted.Token().String() != token.String() || adopted.Name() != "orders" {
+			if adopted.Token() != token || adopted.Name() != "orders" {
 				t.Errorf("%s: adopted %v with token %d instead of %s", becomes, adopted, adopted.Token(), token)
 			}
 			if _, err := adopter.TryAcquire(t.Context(), "orders"); !errors.Is(err, fenlock.ErrHeld) {
@@ -135,35 +119,6 @@ func TestHandoverBetweenProcesses(t *testing.T) {
 			if err := errors.Join(k.Extend(t.Context()), k.Release(t.Context())); err != nil {
 				t.Errorf("%s: the next holder: %v", becomes, err)
 			}
-		}
-	})
-}
-
-// A lock that is not adopted is free when its leases have ended, and stays what it is then.
-func TestExportThatNobodyAdopts(t *testing.T) {
-	onGroups(t, 3, func(t *testing.T, servers []*testserver.Server) {
-		exporter, token := startExporter(t, servers, groupTTL)
-		next := waitInLine(t, servers)
-		exporter.goOn()
-		text := exporter.line()
-		k := <-next
-		if k == nil || k.Token().String() == token.String() {
-			t.Fatalf("%v holds it next", k)
-		}
-		adopter := newLocker(t, urls(servers))
-		if _, err := adopter.Adopt(t.Context(), text); !errors.Is(err, fenlock.ErrLost) {
-			t.Errorf("adopted from somebody else: %v", err)
-		}
-		if err := errors.Join(k.Extend(t.Context()), k.Release(t.Context())); err != nil {
-			t.Error(err)
-		}
-		if _, err := adopter.Adopt(t.Context(), text); !errors.Is(err, fenlock.ErrLost) {
-			t.Errorf("adopted what was released: %v", err)
-		}
-		if k, err := adopter.TryAcquire(t.Context(), "orders"); err != nil {
-			t.Errorf("what was not adopted is in the way: %v", err)
-		} else if err := k.Release(t.Context()); err != nil {
-			t.Error(err)
 		}
 	})
 }
