@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock/internal/testserver"
+	"github.com/fenlock/fenlock/node/valkeynode"
 )
 
 // The test binary can be the child of the figure held, as bench can.
@@ -33,97 +34,131 @@ func bounded(t *testing.T) context.Context {
 	return ctx
 }
 
-// Every figure, on real servers and with the real contenders, as small as can be.
-// Whether they are good is nothing that a test can tell.
-func TestFigures(t *testing.T) {
-	t.Parallel()
-	ctx := bounded(t)
-	// Valkeylock does hang now and then: that must not take long.
-	b := tiny(4 * time.Second)
-	who := patient
-	b.kind = testserver.Kinds(t)[0]
-	b.size.gap = 5 * time.Millisecond // nothing depends on the order here
+// rows are how many rows each figure's table has, with the sizes of tiny. Etcd has a test of its
+// own.
+var rows = map[string]int{
+	"cycle": 8, "handover": 2, "line": 2, "loop": 2, "idle": 1, "load": 2 * 5, "single": 4, "nodes": 2 * 3, "capacity": 2,
+	"groups": 2 * 3, "roundtrips": 5, "held": 1, "memory": 5, "slow": 3, "network": 4*7 - 1, "command": 4, "herd": 2,
+	"killed": 2, "listeners": 2 * 3, "kinds": 2 * 4, "readers": 1, "leader": 1,
+}
+
+// onServers is tiny, with five servers that vote.
+func onServers(ctx context.Context, t *testing.T) *bench {
+	t.Helper()
+	b := tiny(20 * time.Second)
+	b.kind, b.ttl = testserver.Kinds(t)[0], 2*time.Second // nothing is to lose a lock because the machine is busy
+	b.size.gap = 5 * time.Millisecond                     // nothing depends on the order here
 	if err := start(ctx, t, b); err != nil {
 		t.Fatal(err)
 	}
-
-	t.Run("measuring", func(t *testing.T) {
-		before := snapshot(b.servers)
-		b.servers[0].Do("PING")
-		if after := snapshot(b.servers); after[0]["ping"] != before[0]["ping"]+1 {
-			t.Errorf("%d PINGs, then %d, after one was sent", before[0]["ping"], after[0]["ping"])
-		}
-	})
-	t.Run("cycle", func(t *testing.T) {
-		entrants := b.present(entrants) // etcd has a test of its own
-		r, _ := measure(ctx, t, b, runCycle, entrants, len(entrants))
-		for _, c := range entrants {
-			s := r.samples[c.name]
-			if !r.gaveUp[c.name] && (len(s) != b.size.rounds || slices.Min(s) <= 0) {
-				t.Errorf("%s: %v, want %d positive times", c.name, s, b.size.rounds)
-			}
-		}
-	})
-	t.Run("handover", func(t *testing.T) {
-		r, _ := measure(ctx, t, b, runHandover, who, len(who))
-		for _, c := range who {
-			for _, s := range [][]time.Duration{r.samples[c.name], r.busy[c.name]} {
-				if !r.gaveUp[c.name] && (len(s) != b.size.rounds || slices.Min(s) <= 0) {
-					t.Errorf("%s: %v, want %d positive times", c.name, s, b.size.rounds)
-				}
-			}
-		}
-	})
-	t.Run("line", func(t *testing.T) {
-		r, _ := measure(ctx, t, b, runLine, who, len(who))
-		for _, c := range who {
-			for _, run := range r.runs[c.name] {
-				if run.stuck {
-					continue
-				}
-				everyone := slices.Sorted(slices.Values(run.order))
-				if !slices.Equal(everyone, []int{0, 1, 2, 3, 4}) {
-					t.Errorf("%s: the lock went to %v, want each of the five once", c.name, run.order)
-				}
-				if run.total < 5*lineHold {
-					t.Errorf("%s: five waiters held it for %v each, all of them for %v", c.name, lineHold, run.total)
-				}
-			}
-		}
-	})
-	t.Run("loop", func(t *testing.T) {
-		r, _ := measure(ctx, t, b, runLoop, patient, len(patient))
-		for _, c := range patient {
-			run := r.runs[c.name]
-			if run.total() > 0 && run.changes >= run.total() || run.failures > 0 && c.name == "fenlock" {
-				t.Errorf("%s: %d changes of holder in %d acquisitions, %d failures", c.name, run.changes, run.total(), run.failures)
-			}
-		}
-		if ours := r.runs["fenlock"]; ours.total() == 0 {
-			t.Errorf("nobody acquired in %v", ours.length)
-		}
-	})
-	t.Run("idle", func(t *testing.T) {
-		r, _ := measure(ctx, t, b, runIdle, ourselves, 1)
-		if r.lockers != 3 || r.waiters != 6 || r.length < b.size.idle || r.cpu < 0 || r.early > r.waiters {
-			t.Errorf("%+v", r)
-		}
-	})
+	return b
 }
 
-// measure takes a figure, and checks that its table has as many rows.
-func measure[R result](ctx context.Context, t *testing.T, b *bench, run measuring[R], who []contender,
-	rows int) (R, *table) {
-	t.Helper()
-	r, err := run(ctx, b, who)
+// Every figure, on real servers and with the real contenders, as small as can be. Whether they are
+// good is nothing that a test can tell.
+func TestFigures(t *testing.T) {
+	t.Parallel()
+	ctx := bounded(t)
+	b := onServers(ctx, t)
+	for _, f := range figures {
+		t.Run(f.name, func(t *testing.T) {
+			table, err := f.run(ctx, b, b.present(f.who))
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkTable(t, table, rows[f.name])
+			switch f.name {
+			case "load":
+				checkPanel(t, table.panel, 5, []float64{1, 64})
+			case "nodes":
+				checkPanel(t, table.panel, 3, []float64{1, 6})
+				if len(b.servers) != 5 || len(b.started) != 6 {
+					t.Errorf("the other figures have %d servers, want 5; there are %d, want 6", len(b.servers), len(b.started))
+				}
+			case "herd": // none has failed, and each has counted
+				for _, row := range table.rows {
+					if row[7] != "0" || row[8] != "0" {
+						t.Errorf("%q", row)
+					}
+				}
+			}
+		})
+	}
+}
+
+// What is far, late or slow in a figure is that for the contenders, and each of several names is
+// leased.
+func TestWhatIsInTheWay(t *testing.T) {
+	t.Parallel()
+	ctx := bounded(t)
+	b := onServers(ctx, t)
+	before := snapshot(b.servers)
+	b.servers[0].Do("PING")
+	if after := snapshot(b.servers); after[0]["ping"] != before[0]["ping"]+1 {
+		t.Errorf("%d PINGs, then %d, after one was sent", before[0]["ping"], after[0]["ping"])
+	}
+	// Redsync waits for all servers, so the slow one is in its way: if not, there is none.
+	who := []contender{fenlocks, redsyncs, floors}
+	slow, err := runSlow(ctx, b, who)
 	if err != nil {
 		t.Fatal(err)
 	}
-	table := r.report(b)
-	checkTable(t, table, rows)
-	return r, table
+	if least := slices.Min(slow.slow["redsync"]); least < b.size.delay {
+		t.Errorf("redsync took %v with a server that answers %v late", least, b.size.delay)
+	}
+	network, err := runNetwork(ctx, b, who)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range weathers {
+		for _, c := range who {
+			s := network.samples[w.name][c.name]
+			if w.last.Cut && c.name != fenlocks.name { // the floor is not measured there, and redsync may take too long
+				continue
+			}
+			if len(s) != network.cycles || slices.Min(s) < w.far*9/10 {
+				t.Errorf("%s, %s: %v, want %d, each of a round trip", w.name, c.name, s, network.cycles)
+			}
+		}
+	}
+	if s := network.samples["1 ms, one server always late"]["redsync"]; slices.Min(s) < lateBy {
+		t.Errorf("redsync, which waits for all servers, took %v with one that is %v late", slices.Min(s), lateBy)
+	}
+	kinds, err := runKinds(ctx, b, kindsOfLocks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range kindsOfLocks {
+		if far := kinds.results[1].samples[c.name]; len(far) != b.size.rounds || slices.Min(far) < 2*kinds.far {
+			t.Errorf("%s, far away: %v, want %d times of two round trips", c.name, far, b.size.rounds)
+		}
+	}
+	opened, err := openAll(ctx, b, severals, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeAll(opened)
+	release, err := opened[0].acquire(ctx, "bench:names")
+	if err != nil {
+		t.Fatal(err)
+	}
+	exist := []string{"EXISTS"}
+	for _, name := range severalNames("bench:names") {
+		exist = append(exist, valkeynode.DefaultPrefix+name)
+	}
+	// A server that the majority did not need may be behind.
+	for b.servers[0].Do(exist...) != fmt.Sprint(atOnce) {
+		if err := sleep(ctx, time.Millisecond); err != nil {
+			t.Fatalf("not all %d names are leased", atOnce)
+		}
+	}
+	if err := release(); err != nil {
+		t.Error(err)
+	}
 }
 
+// checkTable checks that a table has so many rows, and a number in each cell. Of the contenders
+// that are not fenlock's own, one may have hung.
 func checkTable(t *testing.T, table *table, rows int) {
 	t.Helper()
 	var text strings.Builder
@@ -135,9 +170,34 @@ func checkTable(t *testing.T, table *table, rows int) {
 		if len(row) != len(table.header) {
 			t.Errorf("the row %q has not the columns %q", row, table.header)
 		}
+		rival := slices.ContainsFunc(slices.Concat(entrants, listeners), func(c contender) bool {
+			return !strings.HasPrefix(c.name, "fenlock") && !strings.HasPrefix(c.name, "floor") &&
+				slices.Contains(row[:min(2, len(row))], c.name)
+		})
+		if !rival && slices.ContainsFunc(row, func(cell string) bool {
+			return cell == "-" || cell == "0 µs" || cell == "0.0 ms"
+		}) {
+			t.Errorf("the row %q has a cell without a number", row)
+		}
+	}
+	for _, note := range table.notes {
+		if strings.HasPrefix(note, "fenlock:") || strings.HasPrefix(note, "floor") {
+			t.Error(note)
+		}
 	}
 	if strings.Contains(text.String(), "%!") || strings.Contains(text.String(), "NaN") {
 		t.Errorf("badly formatted:\n%s", &text)
+	}
+}
+
+func checkPanel(t *testing.T, p *panel, lines int, want []float64) {
+	t.Helper()
+	if p == nil {
+		t.Fatal("no drawing")
+	}
+	xs, most := p.extent()
+	if len(p.series) != lines || !slices.Equal(xs, want) || most <= 0 {
+		t.Errorf("%d lines over %v up to %v, want %d over %v", len(p.series), xs, most, lines, want)
 	}
 }
 

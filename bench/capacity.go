@@ -13,10 +13,10 @@ type capacityResult struct {
 	points  []capacityPoint
 }
 
-// capacityPoint is of one number of nodes. All times are per cycle.
+// capacityPoint is of one number of nodes.
 type capacityPoint struct {
-	nodes                int
-	wall, client, server time.Duration // server: of one of them
+	nodes int
+	cost
 }
 
 func runCapacity(ctx context.Context, b *bench, _ []contender) (*capacityResult, error) {
@@ -42,25 +42,31 @@ func measureCapacity(ctx context.Context, b *bench, locks []string, length time.
 		return p, err
 	}
 	defer closeAll(clients)
+	c, err := b.measureCost(ctx, clients[0], locks, length)
+	return capacityPoint{len(b.servers), c}, err
+}
+
+// cost is what a cycle costs at full load.
+type cost struct {
+	rate           float64       // cycles per second
+	client, server time.Duration // CPU time; server: of one of them
+}
+
+func (b *bench) measureCost(ctx context.Context, c client, locks []string, length time.Duration) (of cost, err error) {
 	client, servers, err := b.cpu()
 	if err != nil {
-		return p, err
+		return of, err
 	}
-	run, err := measureLoad(ctx, clients[0], locks, length)
+	run, err := measureLoad(ctx, c, locks, length)
+	if err == nil && run.failures+run.hung > 0 {
+		err = fmt.Errorf("%d acquisitions or releases failed, %d lockers hung", run.failures, run.hung)
+	}
 	if err != nil {
-		return p, err
-	}
-	if run.failures+run.hung > 0 {
-		return p, fmt.Errorf("%d acquisitions or releases failed, %d lockers hung", run.failures, run.hung)
+		return of, err
 	}
 	client2, servers2, err := b.cpu()
-	if err != nil {
-		return p, err
-	}
-	cycles := time.Duration(run.rate * length.Seconds())
-	n := time.Duration(len(b.servers))
-	return capacityPoint{len(b.servers), time.Duration(float64(time.Second) / run.rate), (client2 - client) / cycles,
-		(servers2 - servers) / cycles / n}, nil
+	each := func(d time.Duration) time.Duration { return time.Duration(float64(d) / run.cycles) }
+	return cost{run.rate, each(client2 - client), each(servers2-servers) / time.Duration(len(b.servers))}, err
 }
 
 // line is the client's work as a + b × nodes, by the first point and the last.
@@ -84,8 +90,8 @@ func (r *capacityResult) report(b *bench) *table {
 	}
 	a, perNode := r.line()
 	for _, p := range r.points {
-		t.row(fmt.Sprint(p.nodes), micros(p.wall), micros(p.client), micros(a+perNode*time.Duration(p.nodes)),
-			micros(p.server))
+		t.row(fmt.Sprint(p.nodes), micros(time.Duration(float64(time.Second)/p.rate)), micros(p.client),
+			micros(a+perNode*time.Duration(p.nodes)), micros(p.server))
 	}
 	t.note("client: %s + %s for each node", micros(a), micros(perNode))
 	return t

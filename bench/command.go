@@ -14,7 +14,7 @@ import (
 type commandResult struct {
 	fenlock, flock []time.Duration // of each round
 	floor          []time.Duration // starting what fenlock has to start, and nothing else
-	version, hello []time.Duration // of fenlock version, and of a program that prints a line
+	hello          []time.Duration // a program that prints a line
 }
 
 const (
@@ -64,15 +64,14 @@ func runCommand(ctx context.Context, b *bench, _ []contender) (*commandResult, e
 	if err != nil {
 		return nil, err
 	}
-	commands := [5][]string{
+	commands := [4][]string{
 		{p.fenlock, "run", "bench", "--", "true"},
 		{"flock", filepath.Join(p.folder, "flock"), "true"},
 		{p.floor, nothing},
-		{p.fenlock, "version"},
 		{p.hello},
 	}
 	r := &commandResult{}
-	samples := [len(commands)]*[]time.Duration{&r.fenlock, &r.flock, &r.floor, &r.version, &r.hello}
+	samples := [len(commands)]*[]time.Duration{&r.fenlock, &r.flock, &r.floor, &r.hello}
 	for round := range b.size.starts + 1 {
 		for k := range commands {
 			which := (round + k) % len(commands)
@@ -97,21 +96,14 @@ func (r *commandResult) report(b *bench) *table {
 		title: "command: a lock around a command that does nothing, fenlock run NAME -- true and flock FILE true",
 		method: fmt.Sprintf("%d rounds, in turns; fenlock's lock is in its default file; the floor is a Go program that "+
 			"starts itself, which starts true, and takes no lock; hello is a Go program that prints a line", len(r.fenlock)),
-		header: []string{"", "median", "p10", "p90", "÷ flock", "÷ hello"},
-	}
-	var differences []time.Duration
-	for i := range r.fenlock {
-		differences = append(differences, r.fenlock[i]-r.flock[i])
+		header: []string{"", "median", "p10", "p90", "÷ flock"},
 	}
 	for _, row := range []struct {
 		name string
 		s    []time.Duration
-	}{
-		{"fenlock run", r.fenlock}, {"flock", r.flock}, {"floor", r.floor}, {"fenlock run - flock", differences},
-		{"fenlock version", r.version}, {"hello", r.hello},
-	} {
+	}{{"fenlock run", r.fenlock}, {"flock", r.flock}, {"floor", r.floor}, {"hello", r.hello}} {
 		t.row(row.name, millis(median(row.s)), millis(percentile(row.s, 0.1)), millis(percentile(row.s, 0.9)),
-			spread(ratios(row.s, r.flock)), spread(ratios(row.s, r.hello)))
+			spread(ratios(row.s, r.flock)))
 	}
 	return t
 }

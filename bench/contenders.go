@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"slices"
 
 	"github.com/bsm/redislock"
@@ -53,13 +54,19 @@ func openObserved(b *bench, o fenlock.Observer) (client, error) {
 }
 
 func ofLocker(l *fenlock.Locker) library {
+	return ofLocks(func(ctx context.Context, name string) (*fenlock.Lock, error) { return l.Acquire(ctx, name) }, l)
+}
+
+// ofLocks is a client whose locks have a Release that takes a context.
+func ofLocks[L interface{ Release(context.Context) error }](take func(ctx context.Context, name string) (L, error),
+	opened io.Closer) library {
 	return library{func(ctx context.Context, name string) (func() error, error) {
-		lock, err := l.Acquire(ctx, name)
+		lock, err := take(ctx, name)
 		if err != nil {
 			return nil, err
 		}
 		return func() error { return lock.Release(context.Background()) }, nil
-	}, func() { l.Close() }}
+	}, func() { opened.Close() }}
 }
 
 func openValkeylock(keys int32) func(b *bench) (client, error) {
@@ -83,11 +90,7 @@ func openValkeylock(keys int32) func(b *bench) (client, error) {
 func openRedislock(b *bench) (client, error) {
 	r := redis.NewClient(&redis.Options{Addr: b.addresses()[0]})
 	l := redislock.New(r)
-	return library{func(ctx context.Context, name string) (func() error, error) {
-		lock, err := l.Obtain(ctx, "redislock:"+name, b.theirTTL(), nil)
-		if err != nil {
-			return nil, err
-		}
-		return func() error { return lock.Release(context.Background()) }, nil
-	}, func() { r.Close() }}, nil
+	return ofLocks(func(ctx context.Context, name string) (*redislock.Lock, error) {
+		return l.Obtain(ctx, "redislock:"+name, b.theirTTL(), nil)
+	}, r), nil
 }

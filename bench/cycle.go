@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 	"time"
 )
 
@@ -52,14 +53,21 @@ func (r *cycleResult) report(b *bench) *table {
 			b.size.rounds, b.size.cycles, b.theirTTL()),
 		header: []string{"", "median", "p10", "p90", "÷ fenlock", "÷ floor", "allocations"},
 	}
-	ours := r.samples["fenlock"]
+	r.rows(t, b, nil, fenlocks.name, floors.name)
+	return t
+}
+
+// rows adds a row for each contender, with its ratios to others.
+func (r *cycleResult) rows(t *table, b *bench, before []string, others ...string) {
 	for _, name := range r.names {
 		s := r.samples[name]
-		t.row(name, micros(median(s)), micros(percentile(s, 0.1)), micros(percentile(s, 0.9)),
-			spread(ratios(s, ours)), spread(ratios(s, r.samples["floor"])), fmt.Sprintf("%.1f", median(r.allocs[name])))
+		cells := append(slices.Clone(before), name, micros(median(s)), micros(percentile(s, 0.1)), micros(percentile(s, 0.9)))
+		for _, other := range others {
+			cells = append(cells, spread(ratios(s, r.samples[other])))
+		}
+		t.row(append(cells, fmt.Sprintf("%.1f", median(r.allocs[name])))...)
 		if r.gaveUp[name] {
 			t.note("%s: hung in round %d for %v, and left out from then on", name, len(s)+1, b.giveUp)
 		}
 	}
-	return t
 }

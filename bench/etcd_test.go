@@ -26,28 +26,28 @@ func TestEtcd(t *testing.T) {
 		t.Errorf("with etcd there are %d of %d rivals", n, len(rivals))
 	}
 	who := []contender{etcds}
-	positive := func(what string, s []time.Duration) {
-		if len(s) != b.size.rounds || slices.Min(s) <= 0 {
-			t.Errorf("%s: %v, want %d positive times", what, s, b.size.rounds)
+	cycle, err1 := runCycle(ctx, b, who)
+	load, err2 := runLoad(ctx, b, who)
+	changes, err3 := runLeader(ctx, b, leaderWho[1:])
+	if err := errors.Join(err1, err2, err3); err != nil {
+		t.Fatal(err)
+	}
+	if s := cycle.samples["etcd"]; len(s) != b.size.rounds || slices.Min(s) <= 0 {
+		t.Errorf("cycle: %v, want %d positive times", s, b.size.rounds)
+	}
+	for _, rates := range load.rates["etcd"] {
+		if len(rates) != b.size.loads || slices.Min(rates) <= 0 {
+			t.Errorf("load: %v, want %d rates", rates, b.size.loads)
 		}
 	}
-	cycle, _ := measure(ctx, t, b, runCycle, who, 1)
-	positive("cycle", cycle.samples["etcd"])
-	load, _ := measure(ctx, t, b, runLoad, who, 2)
-	checkLoad(t, load, b, who, 2)
 	if load.failures["etcd"] > 0 || load.hung["etcd"] > 0 {
 		t.Errorf("load: %d failures, %d hung", load.failures["etcd"], load.hung["etcd"])
 	}
-	changes, _ := measure(ctx, t, b, runLeader, leaderWho[1:], 1)
 	if n := len(changes.seen["etcd"]); n != b.size.changes {
 		t.Errorf("leader: %d changes, want %d", n, b.size.changes)
 	}
-	shared, _ := measure(ctx, t, b, runReaders, readersWho[1:], 1)
-	if run := shared.runs["etcd"]; run.total() == 0 || run.failures > 0 {
-		t.Errorf("readers: %+v", run)
-	}
 	if len(b.etcd.clusters) != 1 || len(b.etcd.clusters[1].Members) != 1 {
-		t.Errorf("four figures on one member have the clusters %v", b.etcd.clusters)
+		t.Errorf("three figures on one member have the clusters %v", b.etcd.clusters)
 	}
 	testEtcdExcludes(ctx, t, b)
 

@@ -21,8 +21,8 @@ type groupsResult struct {
 // groupsRow is of so many groups of so many nodes. All times are of one cycle of the whole.
 type groupsRow struct {
 	nodes, groups  int
-	rates          []float64 // cycles per second, of each round
-	client, server []float64 // CPU time in µs; server: of one of them
+	rates          []float64       // cycles per second, of each round
+	client, server []time.Duration // CPU time; server: of one of them
 }
 
 // groupCounts are the numbers of groups that take turns.
@@ -65,26 +65,13 @@ func (r *groupsResult) measure(ctx context.Context, b *bench, nodes int) ([]grou
 		if err := sleep(ctx, loadPause); err != nil {
 			return err
 		}
-		client, servers, err := some[i].cpu()
-		if err != nil {
-			return err
-		}
-		run, err := measureLoad(ctx, t.clients[i][0], locks[:r.lockers*rows[i].groups], r.length)
-		if err != nil {
-			return err
-		}
-		if run.failures+run.hung > 0 {
-			return fmt.Errorf("%d acquisitions or releases failed, %d lockers hung", run.failures, run.hung)
-		}
-		client2, servers2, err := some[i].cpu()
+		c, err := some[i].measureCost(ctx, t.clients[i][0], locks[:r.lockers*rows[i].groups], r.length)
 		if err != nil || round == 0 { // which connects, and loads scripts
 			return err
 		}
 		row := &rows[i]
-		micros := func(d time.Duration) float64 { return float64(d) / run.cycles / float64(time.Microsecond) }
-		row.rates = append(row.rates, run.rate)
-		row.client = append(row.client, micros(client2-client))
-		row.server = append(row.server, micros(servers2-servers)/float64(len(some[i].servers)))
+		row.rates = append(row.rates, c.rate)
+		row.client, row.server = append(row.client, c.client), append(row.server, c.server)
 		return nil
 	})
 	return rows, err
@@ -106,13 +93,7 @@ func openGroups(nodes int) func(b *bench) (client, error) {
 		if err != nil {
 			return nil, err
 		}
-		return library{func(ctx context.Context, name string) (func() error, error) {
-			lock, err := g.Acquire(ctx, name)
-			if err != nil {
-				return nil, err
-			}
-			return func() error { return lock.Release(context.Background()) }, nil
-		}, func() { g.Close() }}, nil
+		return ofLocks(func(ctx context.Context, name string) (*fenlock.Lock, error) { return g.Acquire(ctx, name) }, g), nil
 	}
 }
 
@@ -129,7 +110,7 @@ func (r *groupsResult) report(b *bench) *table {
 		one := r.rows[i-i%len(groupCounts)]
 		t.row(fmt.Sprint(row.nodes), fmt.Sprint(row.groups), fmt.Sprintf("%.0f", median(row.rates)),
 			spread(ratios(row.rates, one.rates)),
-			fmt.Sprintf("%.0f µs", median(row.client)), fmt.Sprintf("%.1f µs", median(row.server)),
+			micros(median(row.client)), fmt.Sprintf("%.1f µs", median(row.server).Seconds()*1e6),
 			spread(ratios(row.server, one.server)))
 	}
 	t.note("The servers and the client share this machine's cores, and the work of a cycle is the same on any number of")

@@ -14,13 +14,6 @@ type handoverResult struct {
 	samples map[string][]time.Duration // after a long pause
 	busy    map[string][]time.Duration // after a short one
 
-	// cycles are fenlock's, of the same rounds and after the same pauses: a machine
-	// that has been idle is slower, whatever it does then.
-	cycles, busyCycles []time.Duration
-
-	// acquires are the first halves of those: one round trip, after the pause.
-	acquires, busyAcquires []time.Duration
-
 	// floors are what a handover costs at the least, in the same rounds and after the same pauses.
 	floors, busyFloors []time.Duration
 }
@@ -88,37 +81,18 @@ func runHandover(ctx context.Context, b *bench, who []contender) (*handoverResul
 		if round > 0 { // in the first one, clients open what they need for waiting
 			r.samples[name], r.busy[name] = append(r.samples[name], long), append(r.busy[name], short)
 		}
-		if name != "fenlock" {
+		if name != "fenlock" || floor == nil {
 			return nil
 		}
-		for _, c := range []struct {
-			pause
-			cycles, acquires, floors *[]time.Duration
-		}{{longPause, &r.cycles, &r.acquires, &r.floors}, {shortPause, &r.busyCycles, &r.busyAcquires, &r.busyFloors}} {
-			c.sleep()
-			start := time.Now()
-			release, err := pair[0].acquire(ctx, "bench:handover")
-			acquired := time.Since(start)
-			if err == nil {
-				err = release()
-			}
+		return within(ctx, b.giveUp, func(ctx context.Context) error {
+			long, err := floor.measure(ctx, longPause)
 			if err != nil {
 				return err
 			}
-			*c.cycles, *c.acquires = append(*c.cycles, time.Since(start)), append(*c.acquires, acquired)
-			if floor == nil {
-				continue
-			}
-			err = within(ctx, b.giveUp, func(ctx context.Context) error {
-				least, err := floor.measure(ctx, c.pause)
-				*c.floors = append(*c.floors, least)
-				return err
-			})
-			if err != nil {
-				return err
-			}
-		}
-		return nil
+			short, err := floor.measure(ctx, shortPause)
+			r.floors, r.busyFloors = append(r.floors, long), append(r.busyFloors, short)
+			return err
+		})
 	})
 }
 
@@ -138,16 +112,9 @@ func (r *handoverResult) report(b *bench) *table {
 			t.note("%s: no handover within %v in round %d, and left out from then on", name, b.giveUp, len(s)+1)
 		}
 	}
-	if len(r.samples["fenlock"]) == 0 {
-		return t
-	}
-	for _, c := range []struct {
-		when                        string
-		ours, cycle, acquire, floor time.Duration
-	}{{"", ours, median(r.cycles), median(r.acquires), median(r.floors)},
-		{"busy ", oursBusy, median(r.busyCycles), median(r.busyAcquires), median(r.busyFloors)}} {
-		t.note("fenlock's %smedian is %s of its cycle after a pause of the same length (%s); the acquire of that cycle, one round trip, is %s of it; the floor, a script that writes a lease and publishes, on raw sockets, takes %s",
-			c.when, ratio(c.ours, c.cycle), micros(c.cycle), ratio(c.acquire, c.cycle), micros(c.floor))
+	if len(r.floors) > 0 {
+		t.note("the floor, a script that writes a lease and publishes, on raw sockets, takes %s, and when busy %s",
+			micros(median(r.floors)), micros(median(r.busyFloors)))
 	}
 	return t
 }

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock"
-	"github.com/fenlock/fenlock/internal/testserver/proxy"
 )
 
 // What other kinds of locks cost without contention: several names at a time, a slot, and a name
@@ -32,13 +31,8 @@ func severalNames(name string) (all []string) {
 
 func openShared(b *bench) (client, error) {
 	l, err := b.locker()
-	return library{func(ctx context.Context, name string) (func() error, error) {
-		lock, err := l.AcquireShared(ctx, name)
-		if err != nil {
-			return nil, err
-		}
-		return func() error { return lock.Release(context.Background()) }, nil
-	}, func() { l.Close() }}, err
+	return ofLocks(func(ctx context.Context, name string) (*fenlock.Lock, error) { return l.AcquireShared(ctx, name) }, l),
+		err
 }
 
 func openSlot(b *bench) (client, error) {
@@ -47,7 +41,7 @@ func openSlot(b *bench) (client, error) {
 		return nil, err
 	}
 	names := make(map[string]*fenlock.Slots)
-	return library{func(ctx context.Context, name string) (func() error, error) {
+	return ofLocks(func(ctx context.Context, name string) (*fenlock.Slot, error) {
 		slots := names[name]
 		if slots == nil {
 			if slots, err = l.Slots(name, 5); err != nil {
@@ -55,23 +49,15 @@ func openSlot(b *bench) (client, error) {
 			}
 			names[name] = slots
 		}
-		slot, err := slots.Acquire(ctx)
-		if err != nil {
-			return nil, err
-		}
-		return func() error { return slot.Release(context.Background()) }, nil
-	}, func() { l.Close() }}, nil
+		return slots.Acquire(ctx)
+	}, l), nil
 }
 
 func openSeveral(b *bench) (client, error) {
 	l, err := b.locker()
-	return library{func(ctx context.Context, name string) (func() error, error) {
-		locks, err := l.AcquireAll(ctx, severalNames(name))
-		if err != nil {
-			return nil, err
-		}
-		return func() error { return locks.Release(context.Background()) }, nil
-	}, func() { l.Close() }}, err
+	return ofLocks(func(ctx context.Context, name string) (*fenlock.Locks, error) {
+		return l.AcquireAll(ctx, severalNames(name))
+	}, l), err
 }
 
 // kindsResult is by how far the servers are: on this machine, where cores are what is scarce, and
@@ -81,24 +67,15 @@ type kindsResult struct {
 	results [2]*cycleResult
 }
 
-// aWay is how long a message takes in each direction where servers are far.
-const aWay = time.Millisecond
-
 // farCycles is how many cycles fewer are measured there.
 const farCycles = 10
 
 func runKinds(ctx context.Context, b *bench, who []contender) (*kindsResult, error) {
-	far := *b
-	far.via = nil
-	for _, s := range b.servers {
-		network := proxy.New(s.Addr(), nil)
-		defer network.Close()
-		network.Impose(proxy.Rule{To: proxy.Effect{Delay: aWay}, From: proxy.Effect{Delay: aWay}})
-		far.via = append(far.via, network.Addr(0))
-	}
+	r := &kindsResult{far: 2 * time.Millisecond}
+	far, networks := b.behind(r.far)
+	defer closeNetworks(networks)
 	far.size.cycles = max(1, b.size.cycles/farCycles)
-	r := &kindsResult{far: 2 * aWay}
-	for i, some := range []*bench{b, &far} {
+	for i, some := range []*bench{b, far} {
 		var err error
 		if r.results[i], err = runCycle(ctx, some, who); err != nil {
 			return nil, err
@@ -115,19 +92,7 @@ func (r *kindsResult) report(b *bench) *table {
 		header: []string{"round trip", "", "median", "p10", "p90", "÷ fenlock", "allocations"},
 	}
 	for i, where := range []string{"here", r.far.String()} {
-		r.results[i].kinds(t, b, where)
+		r.results[i].rows(t, b, []string{where}, fenlocks.name)
 	}
 	return t
-}
-
-// kinds adds the rows of one distance.
-func (r *cycleResult) kinds(t *table, b *bench, where string) {
-	for _, name := range r.names {
-		s := r.samples[name]
-		t.row(where, name, micros(median(s)), micros(percentile(s, 0.1)), micros(percentile(s, 0.9)),
-			spread(ratios(s, r.samples[fenlocks.name])), fmt.Sprintf("%.1f", median(r.allocs[name])))
-		if r.gaveUp[name] {
-			t.note("%s: hung in round %d for %v, and left out from then on", name, len(s)+1, b.giveUp)
-		}
-	}
 }

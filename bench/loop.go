@@ -13,7 +13,6 @@ type loopResult struct {
 	*turns
 	runs map[string]loopRun
 
-	floored     bool // there is a floor, in the same turns as fenlock
 	floorTurns  int
 	floorLength time.Duration
 }
@@ -122,14 +121,9 @@ func runLoop(ctx context.Context, b *bench, who []contender) (*loopResult, error
 		return nil, err
 	}
 	defer t.close()
-	r := &loopResult{turns: t, runs: map[string]loopRun{}, floored: len(b.servers) > 0}
-	return r, r.measure(ctx, b, "bench:loop")
-}
-
-// measure has all contenders' clients take one name, in turns.
-func (r *loopResult) measure(ctx context.Context, b *bench, name string) error {
-	return r.each(loopSlices, func(_, i int) error {
-		run := measureLoop(ctx, r.clients[i], name, b.size.loop/loopSlices)
+	r := &loopResult{turns: t, runs: map[string]loopRun{}}
+	return r, r.each(loopSlices, func(_, i int) error {
+		run := measureLoop(ctx, r.clients[i], "bench:loop", b.size.loop/loopSlices)
 		r.runs[r.names[i]] = r.runs[r.names[i]].add(run)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -137,7 +131,7 @@ func (r *loopResult) measure(ctx context.Context, b *bench, name string) error {
 		if run.stuck {
 			return errGaveUp
 		}
-		if !r.floored || r.names[i] != "fenlock" {
+		if r.names[i] != "fenlock" { // the floor is in the same turns
 			return nil
 		}
 		turns, took, err := measureFloorLoop(ctx, b, b.size.loop/loopSlices)
@@ -165,9 +159,6 @@ func (r *loopResult) report(b *bench) *table {
 	}
 	t.note(
 		"holders/s: how often the lock went from one client to another; longest gap: without any acquisition, in a slice")
-	if ours.length == 0 {
-		return t
-	}
 	if r.floorLength > 0 {
 		floor := float64(r.floorTurns) / r.floorLength.Seconds()
 		t.note("the floor, clients that hand one lock on in an order that is known beforehand, by a script that writes a lease and publishes, and ask for it again, on raw sockets: %.0f per second, %s of fenlock's", floor, ratio(floor, ours.perSecond(ours.total())))

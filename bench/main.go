@@ -55,7 +55,7 @@ var figures = []measurement{
 	{"killed", ourselves, figure(runKilled)},
 	{"listeners", listeners, figure(runListeners)},
 	{"kinds", kindsOfLocks, figure(runKinds)},
-	{"readers", readersWho, figure(runReaders)},
+	{"readers", ourselves, figure(runReaders)},
 	{"leader", leaderWho, figure(runLeader)},
 }
 

@@ -36,6 +36,25 @@ var (
 	}
 )
 
+// behind returns the same with a network before each server, to which a round trip takes so long.
+// The caller closes them.
+func (b *bench) behind(far time.Duration) (behind *bench, networks []*proxy.Proxy) {
+	some, way := *b, proxy.Effect{Delay: far / 2}
+	some.via = nil
+	for _, s := range b.servers {
+		network := proxy.New(s.Addr(), nil)
+		network.Impose(proxy.Rule{To: way, From: way})
+		networks, some.via = append(networks, network), append(some.via, network.Addr(0))
+	}
+	return &some, networks
+}
+
+func closeNetworks(all []*proxy.Proxy) {
+	for _, n := range all {
+		n.Close()
+	}
+}
+
 type networkResult struct {
 	names   []string
 	cycles  int
@@ -59,16 +78,8 @@ func runNetwork(ctx context.Context, b *bench, who []contender) (*networkResult,
 }
 
 func (r *networkResult) measure(ctx context.Context, b *bench, who []contender, w weather) error {
-	behind := *b
-	behind.via = nil
-	var networks []*proxy.Proxy
-	for _, s := range b.servers {
-		network := proxy.New(s.Addr(), nil)
-		defer network.Close()
-		way := proxy.Effect{Delay: w.far / 2}
-		network.Impose(proxy.Rule{To: way, From: way})
-		networks, behind.via = append(networks, network), append(behind.via, network.Addr(0))
-	}
+	behind, networks := b.behind(w.far)
+	defer closeNetworks(networks)
 	if w.last.Cut { // the floor's sockets are not opened again
 		who = slices.DeleteFunc(slices.Clone(who), func(c contender) bool { return c.name == floors.name })
 	}

@@ -19,26 +19,6 @@ type slowResult struct {
 	fast, slow map[string][]time.Duration
 }
 
-// measureAcquire returns the median of the time that acquire takes. The first one
-// does not count: whatever was idle before is slower.
-func measureAcquire(ctx context.Context, c client, name string, cycles int) (time.Duration, error) {
-	var all []time.Duration
-	for i := range cycles + 1 {
-		start := time.Now()
-		release, err := c.acquire(ctx, name)
-		if i > 0 {
-			all = append(all, time.Since(start))
-		}
-		if err == nil {
-			err = release()
-		}
-		if err != nil {
-			return 0, err
-		}
-	}
-	return median(all), nil
-}
-
 func runSlow(ctx context.Context, b *bench, who []contender) (*slowResult, error) {
 	last := len(b.servers) - 1
 	network := proxy.New(b.servers[last].Addr(), nil)
@@ -63,10 +43,11 @@ func runSlow(ctx context.Context, b *bench, who []contender) (*slowResult, error
 		for turn := range clients {
 			which := (round + turn) % 2
 			// Names of their own: the slow node still has what others do not.
-			d, err := measureAcquire(ctx, clients[which][i][0], fmt.Sprint("bench:slow:", which), b.size.slow)
+			all, err := measureEach(ctx, clients[which][i][0], fmt.Sprint("bench:slow:", which), b.size.slow+1)
 			if err != nil {
 				return err
 			}
+			d := median(all[1:]) // whatever was idle before is slower
 			to := [2]map[string][]time.Duration{r.fast, r.slow}[which]
 			if round > 0 { // in the first one, what was opened is used for the first time
 				to[t.names[i]] = append(to[t.names[i]], d)
