@@ -17,7 +17,7 @@ import (
 // when it ends.
 func startRun(t *testing.T, fenlock string, servers []*testserver.Server, who, log string) *client {
 	t.Helper()
-	arguments := []string{"run", "--quiet", "--ttl", longTTL.String(), "--max-ttl", longTTL.String(), "--wait", "60s"}
+	arguments := []string{"run", "--quiet", "--ttl", longTTL.String(), "--max-ttl", longTTL.String(), "--wait", "10m"}
 	for _, s := range servers {
 		arguments = append(arguments, "--node", s.URL())
 	}
