@@ -40,11 +40,10 @@ func MarkAdmitted(ask func(args ...string) (string, error), prefix string, maxTT
 // know. False also if it does not answer.
 func IsAdmitted(ask func(args ...string) (string, error), prefix string) bool {
 	mark, err := ask("HGET", RegistersKey(prefix), "admitted")
-	mark, _, _ = strings.Cut(mark, "/") // the number of replicas follows
 	if err != nil {
 		return false
 	}
-	mark, _, _ = strings.Cut(mark, "/") // how many replicas there are
+	mark, _, _ = strings.Cut(mark, "/") // the number of replicas follows
 	info, err := ask("INFO", "replication")
 	return err == nil && Field(info, "master_replid") == mark && Field(info, "role") == "master"
 }

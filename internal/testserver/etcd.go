@@ -58,7 +58,8 @@ type Etcd struct {
 // EtcdMember is one member of an Etcd. After Kill or Stop it can be started again.
 type EtcdMember struct {
 	process
-	args []string
+	args    []string
+	metrics string // the URL at which it tells its health
 }
 
 // StartEtcd starts a cluster of n members on free loopback ports, with more arguments
@@ -99,13 +100,14 @@ func startEtcd(t testing.TB, n int, path string, args []string) (*Etcd, error) {
 	for i := range n {
 		dir := t.TempDir()
 		m := &EtcdMember{process: process{t: t, port: FreePort(t), path: path, dir: dir,
-			logPath: filepath.Join(dir, "log"), killSignal: syscall.SIGKILL}}
+			logPath: filepath.Join(dir, "log"), killSignal: syscall.SIGKILL},
+			metrics: fmt.Sprintf("http://127.0.0.1:%d", FreePort(t))}
 		url := scheme + "://" + m.Addr()
 		m.args = append([]string{
-			"--name", fmt.Sprint("m", i), "--data-dir", m.data(), "--listen-client-urls", url, "--advertise-client-urls", url,
+			"--name", fmt.Sprint("m", i), "--data-dir", m.Data(), "--listen-client-urls", url, "--advertise-client-urls", url,
 			"--listen-peer-urls", peers[i], "--initial-advertise-peer-urls", peers[i],
 			"--initial-cluster", strings.Join(everybody, ","), "--initial-cluster-token", token,
-			"--unsafe-no-fsync", "--log-level", "warn", "--listen-metrics-urls", fmt.Sprintf("http://127.0.0.1:%d", FreePort(t)),
+			"--unsafe-no-fsync", "--log-level", "warn", "--listen-metrics-urls", m.metrics,
 		}, args...)
 		e.Members = append(e.Members, m)
 		t.Cleanup(func() { m.end(m.killSignal) })
@@ -147,13 +149,7 @@ func (e *Etcd) Start(members ...*EtcdMember) {
 func (m *EtcdMember) serves(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	url := m.args[len(m.args)-1]
-	for i, a := range m.args {
-		if a == "--listen-metrics-urls" {
-			url = m.args[i+1]
-		}
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/health", nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, m.metrics+"/health", nil)
 	if err != nil {
 		return err
 	}
@@ -178,17 +174,13 @@ func (e *Etcd) Addrs() string {
 	return strings.Join(all, ",")
 }
 
-// Data returns the folder with the member's data, for tests that take it away or set it
-// back while the member is down.
-func (m *EtcdMember) Data() string { return m.data() }
-
 // Restore puts a snapshot in the place of the data of a member that is down, as etcdutl does, with
 // more arguments for it. The cluster of that member keeps its id.
 func (m *EtcdMember) Restore(snapshot string, args ...string) {
 	m.t.Helper()
 	path, err := etcdTool(etcdUtility)
 	if err == nil {
-		err = os.RemoveAll(m.data())
+		err = os.RemoveAll(m.Data())
 	}
 	if err != nil {
 		m.t.Fatal(err)

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"os/user"
@@ -17,7 +16,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // MariaDB is one running MariaDB server with an empty database "locks", bound to the test
@@ -59,7 +57,7 @@ func StartMariaDBWith(t testing.TB, environment []string, settings ...string) *M
 		t: t, path: program, dir: folder, logPath: filepath.Join(folder, "log"),
 		readyLine: "ready for connections", killSignal: syscall.SIGKILL, environment: environment,
 	}, settings: settings}
-	if err := installMariaDB(m.data()); err != nil {
+	if err := installMariaDB(m.Data()); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(m.Kill)
@@ -72,10 +70,6 @@ func (m *MariaDB) URL() string { return "mysql://root@" + m.Addr() + "/locks" }
 
 // DSN returns what the Go driver calls the same.
 func (m *MariaDB) DSN() string { return "root@tcp(" + m.Addr() + ")/locks" }
-
-// Data returns the folder with the server's data, for tests that change it while the
-// server is down.
-func (m *MariaDB) Data() string { return m.data() }
 
 // Restart starts a server that is down again, with its data. With settings, these replace
 // the ones that it was started with.
@@ -91,7 +85,7 @@ func (m *MariaDB) Restart(settings ...string) {
 
 func (m *MariaDB) startOnPort() error {
 	args := []string{
-		"--no-defaults", "--datadir=" + m.data(), "--bind-address=127.0.0.1", "--port=" + strconv.Itoa(m.port),
+		"--no-defaults", "--datadir=" + m.Data(), "--bind-address=127.0.0.1", "--port=" + strconv.Itoa(m.port),
 		"--socket=" + filepath.Join(m.dir, "socket"), "--pid-file=" + filepath.Join(m.dir, "pid"), "--skip-name-resolve",
 		"--innodb-log-file-size=4M", "--innodb-buffer-pool-size=32M", "--performance-schema=OFF",
 		"--aria-pagecache-buffer-size=8M",
@@ -109,12 +103,11 @@ func (m *MariaDB) startOnPort() error {
 // ready returns nil if the server greets a client: a packet with the protocol's number,
 // 10, and not an error.
 func (m *MariaDB) ready() error {
-	conn, err := net.DialTimeout("tcp", m.Addr(), callTimeout)
+	conn, err := m.connect(callTimeout)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	conn.SetDeadline(time.Now().Add(callTimeout))
 	var head [5]byte
 	if _, err := io.ReadFull(conn, head[:]); err != nil {
 		return err

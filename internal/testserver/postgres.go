@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"os/user"
@@ -16,7 +15,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // Postgres is one running PostgreSQL server with an empty cluster, bound to the
@@ -42,7 +40,7 @@ func StartPostgresWith(t testing.TB, environment []string, settings ...string) *
 	t.Helper()
 	p := newPostgres(t)
 	p.environment, p.settings = environment, settings
-	initdb := p.command("initdb", "--pgdata", p.data(), "--auth", "trust",
+	initdb := p.command("initdb", "--pgdata", p.Data(), "--auth", "trust",
 		"--username", "postgres", "--encoding", "UTF8", "--no-locale", "--no-sync")
 	if output, err := initdb.CombinedOutput(); err != nil {
 		t.Fatalf("initdb: %v\n%s", err, output)
@@ -59,28 +57,9 @@ func newPostgres(t testing.TB) *Postgres {
 	if bin == "" {
 		t.Fatalf("the PostgreSQL server is not installed: %s", howToInstall)
 	}
-	// Not t.TempDir, whose parent only the test's own user may enter.
-	folder, err := os.MkdirTemp("", "fenlock-postgres-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := os.RemoveAll(folder); err != nil {
-			t.Error(err)
-		}
-	})
-	p := &Postgres{process: process{
-		t: t, path: filepath.Join(bin, "postgres"), dir: folder, logPath: filepath.Join(folder, "log"),
-		readyLine:  "database system is ready to accept",
-		killSignal: syscall.SIGQUIT, // SIGKILL would leave its children running for a while
-	}, bin: bin}
-	if os.Getuid() == 0 {
-		p.credential = unprivileged(t)
-		if err := os.Chown(folder, int(p.credential.Uid), int(p.credential.Gid)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return p
+	// SIGKILL would leave its children running for a while.
+	return &Postgres{process: unprivileged(t, filepath.Join(bin, "postgres"), "database system is ready to accept",
+		syscall.SIGQUIT), bin: bin}
 }
 
 // command returns one of PostgreSQL's programs, as the server's user.
@@ -97,7 +76,7 @@ func (p *Postgres) DSN() string {
 
 func (p *Postgres) startOnPort() error {
 	args := []string{
-		"-D", p.data(), "-h", "127.0.0.1", "-p", strconv.Itoa(p.port),
+		"-D", p.Data(), "-h", "127.0.0.1", "-p", strconv.Itoa(p.port),
 		// fsync matters when the machine crashes, not the process.
 		"-c", "unix_socket_directories=", "-c", "fsync=off",
 	}
@@ -110,12 +89,11 @@ func (p *Postgres) startOnPort() error {
 // ready returns nil if the server lets a client in. A startup message (protocol 3.0) is answered by
 // an authentication request, R, or by an error, E.
 func (p *Postgres) ready() error {
-	conn, err := net.DialTimeout("tcp", p.Addr(), callTimeout)
+	conn, err := p.connect(callTimeout)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	conn.SetDeadline(time.Now().Add(callTimeout))
 	message := binary.BigEndian.AppendUint32(make([]byte, 4), 3<<16)
 	message = append(message, "user\x00postgres\x00database\x00postgres\x00\x00"...)
 	binary.BigEndian.PutUint32(message, uint32(len(message)))
@@ -151,7 +129,32 @@ func postgresBin() string {
 	return bin
 }
 
-func unprivileged(t testing.TB) *syscall.Credential {
+// unprivileged returns a program that refuses to run as root, with a folder of its own. If the test
+// runs as root, it has another user.
+func unprivileged(t testing.TB, path, readyLine string, killSignal syscall.Signal) process {
+	t.Helper()
+	// Not t.TempDir, whose parent only the test's own user may enter.
+	folder, err := os.MkdirTemp("", "fenlock-"+filepath.Base(path)+"-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(folder); err != nil {
+			t.Error(err)
+		}
+	})
+	var user *syscall.Credential
+	if os.Getuid() == 0 {
+		user = otherUser(t)
+		if err := os.Chown(folder, int(user.Uid), int(user.Gid)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return process{t: t, path: path, dir: folder, logPath: filepath.Join(folder, "log"), readyLine: readyLine,
+		killSignal: killSignal, credential: user}
+}
+
+func otherUser(t testing.TB) *syscall.Credential {
 	t.Helper()
 	for _, name := range []string{"postgres", "nobody"} {
 		u, err := user.Lookup(name)
@@ -165,6 +168,6 @@ func unprivileged(t testing.TB) *syscall.Credential {
 		}
 		return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
 	}
-	t.Fatal("PostgreSQL refuses to run as root, and there is no user postgres, nor another one without privileges")
+	t.Fatal("the program refuses to run as root, and there is no user postgres, nor another one without privileges")
 	return nil
 }

@@ -96,7 +96,7 @@ func (p *Postgres) Replica() *Postgres {
 	p.t.Helper()
 	r := newPostgres(p.t)
 	// A subprocess of root's makes files that the server's user may read.
-	output, err := r.command("pg_basebackup", "-D", r.data(), "-h", "127.0.0.1", "-p", strconv.Itoa(p.port),
+	output, err := r.command("pg_basebackup", "-D", r.Data(), "-h", "127.0.0.1", "-p", strconv.Itoa(p.port),
 		"-U", "postgres", "-X", "stream", "-R", "-c", "fast", "--no-sync").CombinedOutput()
 	if err != nil {
 		p.t.Fatalf("pg_basebackup: %v\n%s", err, output)
@@ -109,7 +109,7 @@ func (p *Postgres) Replica() *Postgres {
 // Promote makes a replica a primary, and returns when it is one.
 func (p *Postgres) Promote() {
 	p.t.Helper()
-	if output, err := p.command("pg_ctl", "promote", "-D", p.data()).CombinedOutput(); err != nil {
+	if output, err := p.command("pg_ctl", "promote", "-D", p.Data()).CombinedOutput(); err != nil {
 		p.t.Fatalf("pg_ctl promote: %v\n%s", err, output)
 	}
 }
@@ -136,30 +136,18 @@ func StartPgBouncer(t testing.TB, to *Postgres, poolSize int) *PgBouncer {
 	if _, err := os.Stat(path); err != nil {
 		t.Fatalf("pgbouncer is not installed: %s", howToInstall)
 	}
-	folder, err := os.MkdirTemp("", "fenlock-pgbouncer-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(folder) })
-	b := &PgBouncer{process{t: t, path: path, dir: folder, logPath: filepath.Join(folder, "log"),
-		readyLine: "process up", killSignal: syscall.SIGKILL}}
-	if os.Getuid() == 0 {
-		b.credential = unprivileged(t)
-		if err := os.Chown(folder, int(b.credential.Uid), int(b.credential.Gid)); err != nil {
-			t.Fatal(err)
-		}
-	}
+	b := &PgBouncer{unprivileged(t, path, "process up", syscall.SIGKILL)}
 	t.Cleanup(b.Kill)
 	b.startAnywhere(func() error {
 		config := "[databases]\npostgres = host=127.0.0.1 port=" + strconv.Itoa(to.port) +
 			"\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = " +
-			strconv.Itoa(b.port) + "\nauth_type = trust\nauth_file = " + filepath.Join(folder, "users") +
+			strconv.Itoa(b.port) + "\nauth_type = trust\nauth_file = " + filepath.Join(b.dir, "users") +
 			"\npool_mode = transaction\nmax_client_conn = 1000\nunix_socket_dir =\n" +
 			"default_pool_size = " + strconv.Itoa(poolSize) + "\n"
-		if err := os.WriteFile(filepath.Join(folder, "users"), []byte("\"postgres\" \"\"\n"), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(b.dir, "users"), []byte("\"postgres\" \"\"\n"), 0o644); err != nil {
 			return err
 		}
-		file := filepath.Join(folder, "ini")
+		file := filepath.Join(b.dir, "ini")
 		if err := os.WriteFile(file, []byte(config), 0o644); err != nil {
 			return err
 		}

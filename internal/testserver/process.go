@@ -219,12 +219,7 @@ func (p *process) Pause() {
 	p.t.Helper()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.run.alive() {
-		p.t.Fatalf("pause: %s is not running", p.path)
-	}
-	if err := syscall.Kill(-p.run.pid, syscall.SIGSTOP); err != nil {
-		p.t.Fatalf("pause: %v", err)
-	}
+	p.signal("pause", syscall.SIGSTOP)
 	if !probe.Stops(p.run.pid) {
 		p.t.Fatalf("pause: %s did not stop", p.path)
 	}
@@ -235,11 +230,17 @@ func (p *process) Resume() {
 	p.t.Helper()
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.signal("resume", syscall.SIGCONT)
+}
+
+// signal is called with mu held.
+func (p *process) signal(what string, sig syscall.Signal) {
+	p.t.Helper()
 	if !p.run.alive() {
-		p.t.Fatalf("resume: %s is not running", p.path)
+		p.t.Fatalf("%s: %s is not running", what, p.path)
 	}
-	if err := syscall.Kill(-p.run.pid, syscall.SIGCONT); err != nil {
-		p.t.Fatalf("resume: %v", err)
+	if err := syscall.Kill(-p.run.pid, sig); err != nil {
+		p.t.Fatalf("%s: %v", what, err)
 	}
 }
 
@@ -249,7 +250,29 @@ func (p *process) Addr() string {
 	return net.JoinHostPort(cmp.Or(p.host, "127.0.0.1"), strconv.Itoa(p.port))
 }
 
-func (p *process) data() string { return filepath.Join(p.dir, "data") }
+// Data returns the folder with the server's data, for tests that take it away, or change it while
+// the server is down.
+func (p *process) Data() string { return filepath.Join(p.dir, "data") }
+
+// wipe empties that folder, as the loss of a disk would.
+func (p *process) wipe() {
+	p.t.Helper()
+	if p.Pid() != 0 {
+		p.t.Fatalf("wipe: %s is still running", p.Addr())
+	}
+	if err := errors.Join(os.RemoveAll(p.Data()), os.Mkdir(p.Data(), 0o755)); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// connect connects to the server, for one question.
+func (p *process) connect(timeout time.Duration) (net.Conn, error) {
+	conn, err := net.DialTimeout("tcp", p.Addr(), timeout)
+	if err == nil {
+		conn.SetDeadline(time.Now().Add(timeout))
+	}
+	return conn, err
+}
 
 // Pid returns the process id, 0 while the server is down.
 func (p *process) Pid() int {

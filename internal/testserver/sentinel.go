@@ -40,15 +40,13 @@ func Sentinels(t testing.TB, primary *Server, n int, config ...string) (addrs []
 		_, at, _ := net.SplitHostPort(addr)
 		port, _ := strconv.Atoi(at)
 		ask := &Server{process: process{t: t, port: port}, tls: primary.tls}
-		for end := time.Now().Add(3 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		ask.until(func() error {
 			said, err := ask.Ask("", password, callTimeout, "SENTINEL", "SENTINELS", SentinelMaster)
-			if err == nil && strings.Count(said, "runid") >= n-1 {
-				break
+			if err == nil && strings.Count(said, "runid") < n-1 {
+				err = fmt.Errorf("the sentinel does not know %d others: %s", n-1, said)
 			}
-			if time.Now().After(end) {
-				t.Fatalf("the sentinel %s does not know %d others: %s, %v", addr, n-1, said, err)
-			}
-		}
+			return err
+		})
 	}
 	return addrs
 }

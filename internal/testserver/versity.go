@@ -3,13 +3,11 @@
 package testserver
 
 import (
-	"net"
 	"os"
 	"path/filepath"
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 )
 
 var versityProgram = sync.OnceValues(func() (string, error) {
@@ -50,7 +48,7 @@ func (v *Versity) URL(bucket, prefix string) string {
 }
 
 // Bucket returns the folder with the objects of a bucket, for tests that change them.
-func (v *Versity) Bucket(bucket string) string { return filepath.Join(v.data(), bucket) }
+func (v *Versity) Bucket(bucket string) string { return filepath.Join(v.Data(), bucket) }
 
 // Restart starts a server that is down again, with its data.
 func (v *Versity) Restart() {
@@ -62,8 +60,8 @@ func (v *Versity) Restart() {
 
 func (v *Versity) startOnPort() error {
 	return v.start([]string{"--port", v.Addr(), "--access", versityKey, "--secret", versitySecret, "--quiet", "posix",
-		v.data()}, func() error {
-		conn, err := net.DialTimeout("tcp", v.Addr(), time.Second)
+		v.Data()}, func() error {
+		conn, err := v.connect(callTimeout)
 		if err == nil {
 			conn.Close()
 		}

@@ -132,7 +132,7 @@ func newZooKeeper(t testing.TB, id int, config []string) *ZooKeeper {
 	}, config...), process: process{
 		t: t, path: java, dir: folder, logPath: filepath.Join(folder, "log"), killSignal: syscall.SIGKILL,
 	}}
-	if err := os.Mkdir(z.data(), 0o755); err != nil {
+	if err := os.Mkdir(z.Data(), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(z.Kill)
@@ -158,10 +158,10 @@ var zookeeperJars = sync.OnceValue(func() string {
 })
 
 func (z *ZooKeeper) startOnPort() error {
-	lines := append([]string{"clientPortAddress=127.0.0.1", fmt.Sprint("clientPort=", z.port), "dataDir=" + z.data()},
+	lines := append([]string{"clientPortAddress=127.0.0.1", fmt.Sprint("clientPort=", z.port), "dataDir=" + z.Data()},
 		z.config...)
 	if z.id > 0 {
-		if err := os.WriteFile(filepath.Join(z.data(), "myid"), []byte(strconv.Itoa(z.id)), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(z.Data(), "myid"), []byte(strconv.Itoa(z.id)), 0o644); err != nil {
 			return err
 		}
 	}
@@ -200,12 +200,11 @@ func (z *ZooKeeper) Mode() string {
 
 // Say sends a word of four letters, and returns the answer.
 func (z *ZooKeeper) Say(word string) (string, error) {
-	conn, err := net.DialTimeout("tcp", z.Addr(), time.Second)
+	conn, err := z.connect(time.Second)
 	if err != nil {
 		return "", err
 	}
 	defer conn.Close()
-	conn.SetDeadline(time.Now().Add(time.Second))
 	if _, err := io.WriteString(conn, word); err != nil {
 		return "", err
 	}
@@ -226,12 +225,4 @@ func (z *ZooKeeper) Begin() error {
 }
 
 // Wipe deletes the data of a server that is down.
-func (z *ZooKeeper) Wipe() {
-	z.t.Helper()
-	if err := errors.Join(os.RemoveAll(z.data()), os.Mkdir(z.data(), 0o755)); err != nil {
-		z.t.Fatal(err)
-	}
-}
-
-// Data returns the folder with the server's snapshots and logs.
-func (z *ZooKeeper) Data() string { return z.data() }
+func (z *ZooKeeper) Wipe() { z.t.Helper(); z.wipe() }
