@@ -174,22 +174,7 @@ func TestNodeThatForgets(t *testing.T) {
 
 // over does something again and again until it is to be healed.
 func over(every time.Duration, do func() error) kinds.Heal {
-	stop, stopped := make(chan struct{}), make(chan error, 1)
-	go func() {
-		for {
-			select {
-			case <-stop:
-				stopped <- nil
-				return
-			case <-time.After(every):
-			}
-			if err := do(); err != nil {
-				stopped <- err
-				return
-			}
-		}
-	}()
-	return func() error { close(stop); return <-stopped }
+	return kinds.Repeated(every, func() (time.Duration, error) { return every, do() })
 }
 
 // wantViolations wants each promise broken, and the history kept.

@@ -131,48 +131,37 @@ func (m *Member) Exec(ctx context.Context, statements ...string) error {
 	return nil
 }
 
-// ReadOnly has the server refuse to write. That may outlast a restart, so heal waits for a
-// server that is down.
-func (m *Member) ReadOnly() (heal func() error, err error) {
-	back := func() error {
-		return again(HealLimit, func(ctx context.Context) error { return m.Exec(ctx, m.Engine.readOnly(false)...) })
-	}
+// act runs statements as the harness, unless the server is down or stopped. If one fails, back
+// undoes what was done.
+func (m *Member) act(back func() error, statements ...string) (heal func() error, err error) {
 	if m.Server().Pid() == 0 || m.Frozen() {
 		return nil, fmt.Errorf("%w: the server is down, or stopped", ErrNotNow)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()
-	if err := m.Exec(ctx, m.Engine.readOnly(true)...); err != nil {
+	if err := m.Exec(ctx, statements...); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNotNow, errors.Join(err, back()))
 	}
 	return back, nil
+}
+
+// ReadOnly has the server refuse to write. That may outlast a restart, so heal waits for a
+// server that is down.
+func (m *Member) ReadOnly() (heal func() error, err error) {
+	return m.act(func() error {
+		return again(HealLimit, func(ctx context.Context) error { return m.Exec(ctx, m.Engine.readOnly(false)...) })
+	}, m.Engine.readOnly(true)...)
 }
 
 // Replace has the database's tables made anew, as an operator does who begins again. heal makes
 // them.
 func (m *Member) Replace() (heal func() error, err error) {
-	back := func() error { return again(HealLimit, func(context.Context) error { return migrate(m, Off) }) }
-	if m.Server().Pid() == 0 || m.Frozen() {
-		return nil, fmt.Errorf("%w: the server is down, or stopped", ErrNotNow)
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), Patience)
-	defer cancel()
-	if err := m.Exec(ctx, m.Engine.drop...); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrNotNow, errors.Join(err, back()))
-	}
-	return back, nil
+	return m.act(func() error {
+		return again(HealLimit, func(context.Context) error { return migrate(m, Off) })
+	}, m.Engine.drop...)
 }
 
 // EndSessions has the server end the connections of all others.
-func (m *Member) EndSessions() error {
-	if m.Server().Pid() == 0 || m.Frozen() {
-		return fmt.Errorf("%w: the server is down, or stopped", ErrNotNow)
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), Patience)
-	defer cancel()
-	err := m.Exec(ctx, m.Engine.endSessions)
-	if err != nil {
-		err = fmt.Errorf("%w: %w", ErrNotNow, err)
-	}
-	return err
+func (m *Member) EndSessions() (heal func() error, err error) {
+	return m.act(func() error { return nil }, m.Engine.endSessions)
 }

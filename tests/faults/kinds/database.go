@@ -25,7 +25,7 @@ var databaseKinds = []Kind{
 	},
 	{
 		Name: "end sessions", On: onDatabases, Within: onlyFenlock,
-		Inject: func(s *Scene) (Heal, error) { return over, s.Member().EndSessions() },
+		Inject: func(s *Scene) (Heal, error) { return s.Member().EndSessions() },
 	},
 	{
 		// PostgreSQL ends all the others when one of its processes crashes.

@@ -17,7 +17,7 @@ var fileKinds = []Kind{
 		Name: "kill clients", On: []string{cluster.File.Name}, OfClients: true, Nodeless: true, Shortest: 0.5, Longest: 3,
 		Within: onlyFenlock,
 		Inject: func(s *Scene) (Heal, error) {
-			return repeated(func() (time.Duration, error) {
+			return Repeated(0, func() (time.Duration, error) {
 				heal, err := client(func(s *Scene, i int) (Heal, error) { return over, s.Clients.Kill(i) })(s)
 				if err == nil {
 					err = heal()
@@ -56,25 +56,4 @@ var fileKinds = []Kind{
 		Name: "remove pipes", On: []string{cluster.File.Name}, Within: onlyFenlock,
 		Inject: func(s *Scene) (Heal, error) { return over, s.Member().Tidy() },
 	},
-}
-
-// repeated does something again and again, and waits in between, until it is healed.
-func repeated(do func() (time.Duration, error)) Heal {
-	stop, stopped := make(chan struct{}), make(chan error, 1)
-	go func() {
-		for {
-			wait, err := do()
-			if err != nil {
-				stopped <- err
-				return
-			}
-			select {
-			case <-stop:
-				stopped <- nil
-				return
-			case <-time.After(wait):
-			}
-		}
-	}()
-	return func() error { close(stop); return <-stopped }
 }

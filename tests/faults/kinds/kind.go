@@ -62,6 +62,28 @@ type Heal func() error
 // over is for faults that are over at once.
 func over() error { return nil }
 
+// Repeated does something again and again until it is healed, or fails: first after a while, and
+// then after what do returns.
+func Repeated(first time.Duration, do func() (next time.Duration, err error)) Heal {
+	stop, stopped := make(chan struct{}), make(chan error, 1)
+	go func() {
+		for next := first; ; {
+			select {
+			case <-stop:
+				stopped <- nil
+				return
+			case <-time.After(next):
+			}
+			var err error
+			if next, err = do(); err != nil {
+				stopped <- err
+				return
+			}
+		}
+	}()
+	return func() error { close(stop); return <-stopped }
+}
+
 // Scene is what a fault may act on: who draws the numbers, and what there is.
 type Scene struct {
 	RNG     *rand.Rand

@@ -101,30 +101,22 @@ func starve(m *cluster.Member, run time.Duration) (Heal, error) {
 	if err := m.Freeze(); err != nil {
 		return nil, err
 	}
-	stop, stopped := make(chan struct{}), make(chan error, 1)
-	go func() {
-		frozen, wait := true, still
-		for end := time.Now().Add(cluster.HealLimit); time.Now().Before(end); {
-			select {
-			case <-stop:
-				end = time.Time{}
-			case <-time.After(wait):
-				if frozen {
-					if err := m.Thaw(); err != nil {
-						stopped <- err
-						return
-					}
-					frozen, wait = false, run
-				} else if m.Freeze() == nil { // it may be down
-					frozen, wait = true, still
-				}
-			}
-		}
+	frozen := true
+	stop := Repeated(still, func() (time.Duration, error) {
 		if frozen {
-			stopped <- m.Thaw()
-		} else {
-			stopped <- nil
+			frozen = false
+			return run, m.Thaw()
 		}
-	}()
-	return func() error { close(stop); return <-stopped }, nil
+		if frozen = m.Freeze() == nil; frozen { // it may be down
+			return still, nil
+		}
+		return run, nil
+	})
+	return func() error {
+		err := stop()
+		if frozen && err == nil {
+			err = m.Thaw()
+		}
+		return err
+	}, nil
 }
