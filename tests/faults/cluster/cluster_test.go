@@ -4,7 +4,6 @@ package cluster
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -172,64 +171,4 @@ func TestNotAdmitted(t *testing.T) {
 	if c.Admitted(0) {
 		t.Error("admitted with the mark of another server")
 	}
-}
-
-// What the servers make of it: their TIME, their uptime, and the end of leases.
-func TestClock(t *testing.T) {
-	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
-		m := New(t, OfKind(kind), 1, Always, 1).Members[0]
-		number := func(text string) int {
-			t.Helper()
-			n, err := strconv.Atoi(text)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return n
-		}
-		offset := func() time.Duration {
-			seconds := number(strings.Fields(strings.Trim(ask(t, m, "TIME"), "[]"))[0])
-			return time.Until(time.Unix(int64(seconds), 0))
-		}
-		left := func(key string) time.Duration {
-			return time.Duration(number(ask(t, m, "PTTL", key))) * time.Millisecond
-		}
-		about := func(what string, got, want time.Duration) {
-			t.Helper()
-			if (got - want).Abs() > time.Minute { // generous, the steps are larger
-				t.Errorf("%s is %v, want about %v", what, got, want)
-			}
-		}
-		ask(t, m, "SET", "short", "1", "PX", "3600000")
-		ask(t, m, "SET", "long", "1")
-		ask(t, m, "PEXPIRE", "long", "36000000")
-
-		m.Clock.Step(5 * time.Hour)
-		about("TIME", offset(), 5*time.Hour)
-		about("the long lease", left("long"), 5*time.Hour)
-		if reply := ask(t, m, "GET", "short"); reply != "(nil)" {
-			t.Errorf("the short lease is still there: %q", reply)
-		}
-		// INFO shows a time that the server looks up ten times a second.
-		uptime := time.Duration(0)
-		for end := time.Now().Add(Patience); uptime < 4*time.Hour && time.Now().Before(end); time.Sleep(pollInterval) {
-			uptime = time.Duration(number(testserver.Field(ask(t, m, "INFO", "server"), "uptime_in_seconds"))) * time.Second
-		}
-		about("the uptime", uptime, 5*time.Hour)
-
-		m.Clock.Step(-20 * time.Hour)
-		about("TIME after a step back", offset(), -15*time.Hour)
-		about("the long lease after it", left("long"), 25*time.Hour)
-
-		// A restart keeps the clock, and the end of a lease is a time of day.
-		if err := m.Kill(false); err != nil {
-			t.Fatal(err)
-		}
-		if err := m.Restart(); err != nil {
-			t.Fatal(err)
-		}
-		about("TIME after a restart", offset(), -15*time.Hour)
-		about("the long lease after it", left("long"), 25*time.Hour)
-		m.Clock.Step(15 * time.Hour)
-		about("TIME at the end", offset(), 0)
-	})
 }
