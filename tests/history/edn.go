@@ -133,24 +133,14 @@ func (r *record) writeEDN(w io.Writer) {
 // expiries adds the releases that no client asked for. They stand before the events of the same
 // time: the acquisition that completes then finds the name free.
 func (r *record) expiries(ls *lines, name string) {
-	var tenures []*tenure
-	for _, t := range r.tenures {
-		if t.name == name {
-			tenures = append(tenures, t)
-		}
-	}
-	slices.SortStableFunc(tenures, func(a, b *tenure) int { return cmp.Compare(a.token, b.token) })
+	tenures := r.byToken(name)
 	for i, t := range tenures {
 		next := follower(t, tenures[i+1:])
 		if t.clean || next == nil {
 			continue // nothing depends on when it ends
 		}
-		from := t.end()
-		if t.until == 0 {
-			from = t.asked // its client never said until when
-		}
-		ls.invoke(from, t, "release", t.edn(t.token, ""), ", :expired true")
-		ls.complete(max(from, next.start), t, "release", "ok", "", ", :expired true")
+		ls.invoke(t.expires(), t, "release", t.edn(t.token, ""), ", :expired true")
+		ls.complete(max(t.expires(), next.start), t, "release", "ok", "", ", :expired true")
 	}
 }
 

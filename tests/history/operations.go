@@ -1,7 +1,6 @@
 package history
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -30,13 +29,7 @@ const porcupineTimeout = time.Minute
 //   - That the resource is used: its events are in its own order and each took effect
 //     at that very moment, so nothing is simplified there.
 func (x *examination) operations(name string) []porcupine.Operation {
-	var tenures []*tenure
-	for _, t := range x.tenures {
-		if t.name == name {
-			tenures = append(tenures, t)
-		}
-	}
-	slices.SortStableFunc(tenures, func(a, b *tenure) int { return cmp.Compare(a.token, b.token) })
+	tenures := x.byToken(name)
 	var ops []porcupine.Operation
 	for i, t := range tenures {
 		acquires := operation{acquire, t.token, t.id()}
@@ -122,11 +115,7 @@ func (x *examination) ending(t, next *tenure) (op porcupine.Operation, needed bo
 			return op, false
 		}
 		op.Input = operation{expire, t.token, t.id()}
-		op.Call = t.end()
-		if t.until == 0 {
-			op.Call = t.asked // its client never said until when
-		}
-		op.Return = next.start
+		op.Call, op.Return = t.expires(), next.start
 	}
 	if _, at := x.faults.breaks(t.asked, op.Call); at != 0 {
 		op.Call = at

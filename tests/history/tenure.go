@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -46,6 +47,14 @@ func (t *tenure) end() int64 {
 		}
 	}
 	return max(end, t.start)
+}
+
+// expires returns when a tenure ends at the earliest that was not released cleanly.
+func (t *tenure) expires() int64 {
+	if t.until == 0 {
+		return t.asked // its client never said until when
+	}
+	return t.end()
 }
 
 // sharedWith reports whether a later one of the same name may be held beside it.
@@ -96,6 +105,13 @@ func newRecord(h *History) (*record, error) {
 	}
 	r.faults = newFaults(h.Events, r.quiet)
 	return r, nil
+}
+
+// byToken returns the tenures of a name in the order of their tokens.
+func (r *record) byToken(name string) []*tenure {
+	of := slices.DeleteFunc(slices.Clone(r.tenures), func(t *tenure) bool { return t.name != name })
+	slices.SortStableFunc(of, func(a, b *tenure) int { return cmp.Compare(a.token, b.token) })
+	return of
 }
 
 func (r *record) add(i int, e Event, attempts map[attempt]*tenure) error {
