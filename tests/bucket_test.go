@@ -3,13 +3,9 @@ package tests
 import (
 	"fmt"
 	"math/rand/v2"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/johannesboyne/gofakes3"
-	"github.com/johannesboyne/gofakes3/backend/s3mem"
 
 	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/bucketnode"
@@ -49,12 +45,7 @@ func holds(t *testing.T, start func(t *testing.T) (url string, empty func())) {
 }
 
 func onGofakes3(t *testing.T) (url string, empty func()) {
-	backend := s3mem.New()
-	if err := backend.CreateBucket("bucket"); err != nil {
-		t.Fatal(err)
-	}
-	server := httptest.NewServer(gofakes3.New(backend).Server())
-	t.Cleanup(server.Close)
+	server, backend := startS3(t)
 	return "s3://user:password@" + strings.TrimPrefix(server.URL, "http://") + "/bucket/locks", func() {
 		if _, err := backend.DeleteObject("bucket", "locks/node"); err != nil {
 			t.Fatal(err)

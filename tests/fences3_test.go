@@ -28,7 +28,7 @@ type fakeS3 struct {
 	around func(w http.ResponseWriter, r *http.Request) bool
 }
 
-func startS3(t *testing.T) *fakeS3 {
+func startS3(t *testing.T) (*fakeS3, *s3mem.Backend) {
 	t.Helper()
 	backend := s3mem.New()
 	if err := backend.CreateBucket("bucket"); err != nil {
@@ -45,7 +45,7 @@ func startS3(t *testing.T) *fakeS3 {
 		}
 	}))
 	t.Cleanup(s.Close)
-	return s
+	return s, backend
 }
 
 func (s *fakeS3) onTheWay(f func(w http.ResponseWriter, r *http.Request) bool) {
@@ -86,8 +86,8 @@ func (s *fakeS3) lines(t *testing.T, key string) (first []string) {
 }
 
 func TestFenceS3(t *testing.T) {
-	s, ctx := startS3(t), t.Context()
-	guard := s.guard()
+	s, _ := startS3(t)
+	ctx, guard := t.Context(), s.guard()
 	for _, token := range []fence.Token{33, 33, 34, 34} { // equal: the same holder again
 		if err := guard.Write(ctx, "a b/ä+", token, note(token)); err != nil {
 			t.Fatalf("token %d: %v", token, err)
@@ -152,7 +152,7 @@ func TestFenceS3(t *testing.T) {
 // Many holders write at once: each line was written after those before it, and none of
 // what was reported as written is lost.
 func TestFenceS3UnderLoad(t *testing.T) {
-	s := startS3(t)
+	s, _ := startS3(t)
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	var written []string
@@ -181,7 +181,7 @@ func TestFenceS3UnderLoad(t *testing.T) {
 // A write that is held back on its way finds another object, also if that has the old
 // content again but for the stamp.
 func TestFenceS3LateWrite(t *testing.T) {
-	s := startS3(t)
+	s, _ := startS3(t)
 	same := func(old []byte, stamp string) ([]byte, error) { return fmt.Appendf(nil, "same %s\n", stamp), nil }
 	slow, quick := s.guard(), s.guard()
 	for _, g := range []*fences3.Guard{slow, quick} {
@@ -244,7 +244,7 @@ func TestFenceS3Unconditional(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := startS3(t)
+			s, _ := startS3(t)
 			s.onTheWay(change)
 			guard := s.guard()
 			for range 2 {
@@ -271,7 +271,7 @@ func TestFenceS3Unconditional(t *testing.T) {
 
 // An answer that was lost is an error, and the write is not repeated.
 func TestFenceS3LostAnswer(t *testing.T) {
-	s := startS3(t)
+	s, _ := startS3(t)
 	guard := s.guard()
 	if err := guard.Write(t.Context(), "a", 1, note(1)); err != nil {
 		t.Fatal(err)

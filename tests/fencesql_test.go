@@ -130,12 +130,8 @@ func (db *fenceDB) setUp(t *testing.T, identity string) {
 
 func openSQLite(t *testing.T) *fenceDB {
 	t.Helper()
-	pool, err := sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "fence.db")+
+	pool := database(t, "sqlite", "file:"+filepath.Join(t.TempDir(), "fence.db")+
 		"?_pragma=busy_timeout(60000)&_pragma=journal_mode(WAL)")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { pool.Close() })
 	db := &fenceDB{DB: pool, guard: fencesql.Guard{Dialect: fencesql.SQLite}}
 	db.setUp(t, "INTEGER PRIMARY KEY AUTOINCREMENT")
 	return db
@@ -143,26 +139,16 @@ func openSQLite(t *testing.T) *fenceDB {
 
 func openPostgres(t *testing.T, dsn string, isolation sql.IsolationLevel) *fenceDB {
 	t.Helper()
-	pool, err := sql.Open("pgx", dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { pool.Close() })
-	pool.SetMaxOpenConns(20) // the server allows 100
-	db := &fenceDB{DB: pool, guard: fencesql.Guard{Dialect: fencesql.PostgreSQL}, isolation: isolation}
+	db := &fenceDB{DB: database(t, "pgx", dsn), guard: fencesql.Guard{Dialect: fencesql.PostgreSQL}, isolation: isolation}
+	db.SetMaxOpenConns(20) // the server allows 100
 	db.setUp(t, "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY")
 	return db
 }
 
 func openMySQL(t *testing.T, dsn string, isolation sql.IsolationLevel) *fenceDB {
 	t.Helper()
-	pool, err := sql.Open("mysql", dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { pool.Close() })
-	pool.SetMaxOpenConns(20)
-	db := &fenceDB{DB: pool, guard: fencesql.Guard{Dialect: fencesql.MySQL}, isolation: isolation}
+	db := &fenceDB{DB: database(t, "mysql", dsn), guard: fencesql.Guard{Dialect: fencesql.MySQL}, isolation: isolation}
+	db.SetMaxOpenConns(20)
 	db.setUp(t, "BIGINT AUTO_INCREMENT PRIMARY KEY")
 	return db
 }

@@ -1,7 +1,6 @@
 package tests
 
 import (
-	"database/sql"
 	"errors"
 	"net/url"
 	"os"
@@ -69,11 +68,7 @@ func TestShellGuardOfAFile(t *testing.T) {
 
 func TestShellGuardOfARow(t *testing.T) {
 	server := testserver.StartPostgres(t)
-	db, err := sql.Open("pgx", server.DSN())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
+	db := database(t, "pgx", server.DSN())
 	if _, err := db.Exec(`CREATE TABLE orders (id INT PRIMARY KEY, state TEXT, token BIGINT NOT NULL DEFAULT 0);
 		INSERT INTO orders VALUES (42, 'open')`); err != nil {
 		t.Fatal(err)
