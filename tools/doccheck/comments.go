@@ -6,7 +6,6 @@ import (
 	"go/doc/comment"
 	"go/parser"
 	"go/token"
-	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -33,26 +32,16 @@ var marks = map[string]string{
 // checkComments checks the English of all Go files: comments, and the strings of what is no test,
 // which users see as errors and help. It checks comments of other languages, too.
 func (c *checker) checkComments() error {
-	return filepath.WalkDir(c.root, func(p string, entry fs.DirEntry, err error) error {
-		name := entry.Name()
-		switch {
-		case err != nil:
-			return err
-		case entry.IsDir() && (name == ".git" || name == ".cache" || name == "node_modules" || name == "bin"):
-			return fs.SkipDir
-		case entry.IsDir() || path.Ext(name) != ".go" && marks[path.Ext(name)] == "":
+	return docs.Walk(c.root, func(file string) error {
+		mark := marks[path.Ext(file)]
+		if mark == "" && path.Ext(file) != ".go" {
 			return nil
 		}
-		source, err := os.ReadFile(p)
+		source, err := os.ReadFile(filepath.Join(c.root, filepath.FromSlash(file)))
 		if err != nil {
 			return err
 		}
-		file, err := filepath.Rel(c.root, p)
-		if err != nil {
-			return err
-		}
-		file = filepath.ToSlash(file)
-		if mark := marks[path.Ext(name)]; mark != "" {
+		if mark != "" {
 			c.problems = append(c.problems, checkMarked(file, string(source), mark)...)
 			return nil
 		}

@@ -1,12 +1,13 @@
 package main
 
 import (
-	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
 	"regexp"
 	"strings"
+
+	"github.com/fenlock/fenlock/tools/internal/docs"
 )
 
 // tests knows the tests of the repository.
@@ -22,34 +23,21 @@ var declared = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark|Example)\w*
 
 func findTests(root string) (*tests, error) {
 	t := new(tests)
-	err := filepath.WalkDir(root, func(p string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
+	err := docs.Walk(root, func(file string) error {
+		folder := filepath.FromSlash(path.Dir(file))
+		if path.Base(file) == "go.mod" {
+			t.modules = append(t.modules, folder)
 		}
-		name := entry.Name()
-		if entry.IsDir() {
-			if name == ".git" || name == ".cache" || name == "node_modules" || name == "bin" {
-				return fs.SkipDir
-			}
+		if !strings.HasSuffix(file, "_test.go") {
 			return nil
 		}
-		file, err := filepath.Rel(root, p)
-		if err != nil {
-			return err
-		}
-		if name == "go.mod" {
-			t.modules = append(t.modules, filepath.Dir(file))
-		}
-		if !strings.HasSuffix(name, "_test.go") {
-			return nil
-		}
-		t.files = append(t.files, filepath.ToSlash(file))
-		source, err := os.ReadFile(p)
+		t.files = append(t.files, file)
+		source, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(file)))
 		if err != nil {
 			return err
 		}
 		for _, m := range declared.FindAllStringSubmatch(string(source), -1) {
-			t.all = append(t.all, test{filepath.Dir(file), m[1]})
+			t.all = append(t.all, test{folder, m[1]})
 		}
 		return nil
 	})

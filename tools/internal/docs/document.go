@@ -10,6 +10,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/yuin/goldmark"
@@ -135,25 +136,31 @@ func (d *Document) Text(n ast.Node) string {
 // All reads every document below root, but not what tools and packages leave there.
 func All(root string) ([]*Document, error) {
 	var all []*Document
-	err := filepath.WalkDir(root, func(p string, entry fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case entry.IsDir() && (entry.Name() == ".git" || entry.Name() == "node_modules" || entry.Name() == ".cache" ||
-			entry.Name() == "bin"):
-			return fs.SkipDir
-		case entry.IsDir() || !strings.HasSuffix(p, ".md"):
+	err := Walk(root, func(name string) error {
+		if !strings.HasSuffix(name, ".md") {
 			return nil
 		}
-		name, err := filepath.Rel(root, p)
-		if err != nil {
-			return err
-		}
-		d, err := Read(root, filepath.ToSlash(name))
+		d, err := Read(root, name)
 		all = append(all, d)
 		return err
 	})
 	return all, err
+}
+
+// Walk has see be told of each file below root, by its path from there with slashes. What tools and
+// packages leave there is left out.
+func Walk(root string, see func(name string) error) error {
+	return fs.WalkDir(os.DirFS(root), ".", func(name string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case !entry.IsDir():
+			return see(name)
+		case slices.Contains([]string{".git", "node_modules", ".cache", "bin"}, entry.Name()):
+			return fs.SkipDir
+		}
+		return nil
+	})
 }
 
 // line returns the line of the first text in or before a node.
