@@ -3,7 +3,6 @@
 package slots
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -72,35 +71,6 @@ func (s *scene) pair() (owner, replica *testserver.Server) {
 	return owner, replica
 }
 
-// settle waits until a fault has done what it does. A planned failover goes on by itself, and a
-// member that continues learns that it was replaced. The slot has rested for a while then.
-func (s *scene) settle() {
-	s.t.Helper()
-	var last *testserver.Server
-	since := time.Now()
-	s.until(func() error {
-		owner, _ := s.pair()
-		if owner != last {
-			last, since = owner, time.Now()
-		}
-		if time.Since(since) < 2*time.Second {
-			return errors.New("the slot may still move")
-		}
-		return nil
-	})
-}
-
-// admitted waits until the slot's owner votes, and has its replica again.
-func (s *scene) admitted() {
-	s.until(func() error {
-		owner := s.owner()
-		if !owner.IsAdmitted(prefix) {
-			return fmt.Errorf("%s does not vote; its registers: %s", owner.Addr(), owner.Do("HGETALL", registers))
-		}
-		return nil
-	})
-}
-
 func (s *scene) play() {
 	var hosts []string
 	for _, m := range s.all {
@@ -115,8 +85,9 @@ func (s *scene) play() {
 		s.fault(history.Fault, kind.name)
 		owner, replica := s.pair()
 		kind.strike(s, owner, replica)
-		s.settle()
+		// A planned failover goes on by itself, and a member that continues learns that it was replaced.
+		s.settle(func() *testserver.Server { owner, _ := s.pair(); return owner })
 		s.fault(history.Healed, kind.name)
-		s.admitted()
+		s.admitted(s.owner, prefix)
 	})
 }

@@ -80,6 +80,36 @@ func (s *made) note(e history.Event) {
 	s.events = append(s.events, e)
 }
 
+// settle waits until a fault has done what it does: the server that serves the locks has been the
+// same for a while.
+func (s *made) settle(now func() *testserver.Server) {
+	s.t.Helper()
+	var last *testserver.Server
+	since := time.Now()
+	s.until(func() error {
+		if server := now(); server != last {
+			last, since = server, time.Now()
+		}
+		if time.Since(since) < 2*time.Second {
+			return errors.New("it may still be another one")
+		}
+		return nil
+	})
+}
+
+// admitted waits until that server votes.
+func (s *made) admitted(now func() *testserver.Server, prefix string) {
+	s.t.Helper()
+	s.until(func() error {
+		server := now()
+		if !server.IsAdmitted(prefix) {
+			return fmt.Errorf("%s does not vote; its registers: %s", server.Addr(),
+				server.Do("HGETALL", testserver.RegistersKey(prefix)))
+		}
+		return nil
+	})
+}
+
 // until waits until there is no error. The bound is for what hangs.
 func (s *made) until(try func() error) {
 	s.t.Helper()

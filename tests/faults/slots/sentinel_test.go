@@ -101,21 +101,6 @@ func (w *watched) promoted(than int) {
 	})
 }
 
-// settle waits until a fault has done what it does, since sentinels may still act on it.
-func (w *watched) settle() {
-	w.t.Helper()
-	last, since := -1, time.Now()
-	w.until(func() error {
-		if p := w.primary(); p != last {
-			last, since = p, time.Now()
-		}
-		if time.Since(since) < 2*time.Second {
-			return fmt.Errorf("there may be another failover")
-		}
-		return nil
-	})
-}
-
 // part has a server reach none of these hosts for a while.
 func (w *watched) part(server int, from ...string) {
 	heal := testserver.Partition(w.t, []string{w.hosts[server]}, from)
@@ -194,19 +179,9 @@ func (w *watched) play() {
 		primary := w.primary()
 		w.fault(history.Fault, loss.name)
 		loss.strike(w, primary, (primary+1+w.rng.IntN(2))%3)
-		w.settle()
+		now := func() *testserver.Server { return w.all[w.primary()] }
+		w.settle(now) // since sentinels may still act on it
 		w.fault(history.Healed, loss.name)
-		w.admitted()
-	})
-}
-
-// admitted waits until the primary votes.
-func (w *watched) admitted() {
-	w.t.Helper()
-	w.until(func() error {
-		if s := w.all[w.primary()]; !s.IsAdmitted("fenlock:") {
-			return fmt.Errorf("%s does not vote; its registers: %s", s.Addr(), s.Do("HGETALL", "fenlock-registers:fenlock:"))
-		}
-		return nil
+		w.admitted(now, "fenlock:")
 	})
 }
