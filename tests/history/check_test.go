@@ -58,13 +58,7 @@ func TestGoodHistory(t *testing.T) {
 
 // Every checker sees a bad history made by hand, and nothing in the good one.
 func TestBadHistories(t *testing.T) {
-	tests := []struct {
-		name    string
-		change  []string
-		promise string
-		text    string
-		also    []string // promises that the same change breaks
-	}{
+	checkChanged(t, good, []changed{
 		{"two holders", []string{"500 release", "600 release 1.1", "520", "620 released 1.1"},
 			Validity, "client 2 (op 1, token 11) acquires it 410ms after the start, while client 1 (op 1, token 10) has it for another 90ms", []string{Porcupine}},
 		{"two holders, one of whom said so late", []string{"700 holds", "1705 holds 2.1 until=1707"},
@@ -120,10 +114,23 @@ func TestBadHistories(t *testing.T) {
 		{"two extensions at a time, one from before somebody else", []string{
 			"110", "110 acquired 1.1 token=10 until=505", "310", "511 extend 1.1\n512 extended 1.1", "500", "", "520", ""},
 			"", "", nil},
-	}
+	})
+}
+
+// changed is a history with lines that were changed, and the promise that it breaks, if any.
+type changed struct {
+	name    string
+	change  []string
+	promise string
+	text    string
+	also    []string // promises that the same change breaks
+}
+
+func checkChanged(t *testing.T, base string, tests []changed) {
+	t.Helper()
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			r := Check(script(t, "fenlock", with(t, test.change...)))
+			r := Check(script(t, "fenlock", change(t, base, test.change...)))
 			wantViolations(t, r.Violations, test.promise, test.text)
 			wantViolations(t, r.Excused, "", "")
 			want := slices.DeleteFunc(append(test.also, test.promise), func(p string) bool { return p == "" })

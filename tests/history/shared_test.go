@@ -1,9 +1,6 @@
 package history
 
-import (
-	"slices"
-	"testing"
-)
+import "testing"
 
 // sharing has two readers at a time, of two tokens, that read the same; a writer that
 // lets readers in; and one more that comes back too late.
@@ -58,13 +55,7 @@ func TestSharedHistories(t *testing.T) {
 	if r.Acquired != 7 || r.Shared != 4 || r.Beside != 3 || r.Downgraded != 1 {
 		t.Errorf("the counts are wrong: %+v", r)
 	}
-	tests := []struct {
-		name    string
-		change  []string
-		promise string
-		text    string
-		also    []string // promises that the same change breaks
-	}{
+	checkChanged(t, sharing, []changed{
 		{"a reader beside a writer", []string{"140", "", "150", "", "240", ""},
 			Validity, "client 2 (op 1, token 11) acquires it 70ms after the start, while client 1 (op 1, token 10) has it for another 130ms", []string{Porcupine}},
 		{"a reader before the writer lets any in", []string{"140", "171 downgrade 1.1", "150", "175 downgraded 1.1"},
@@ -110,16 +101,5 @@ func TestSharedHistories(t *testing.T) {
 		{"readers that tell in another order than they came",
 			[]string{"170", "215 acquired 2.1 token=11 until=1150", "180", ""}, "", "", nil},
 		{"a reader whose end nobody knows", []string{"1630", "", "1640", ""}, "", "", nil},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			r := Check(script(t, "fenlock", change(t, sharing, test.change...)))
-			wantViolations(t, r.Violations, test.promise, test.text)
-			want := slices.DeleteFunc(append(test.also, test.promise), func(p string) bool { return p == "" })
-			slices.Sort(want)
-			if got := promises(r.Violations); !slices.Equal(got, want) {
-				t.Errorf("broken are %v; want %v (%+v)", got, want, r.Violations)
-			}
-		})
-	}
+	})
 }
