@@ -17,9 +17,6 @@ import (
 	"go.etcd.io/etcd/client/v3/concurrency"
 )
 
-// taking takes a lock of some library.
-type taking = func(ctx context.Context) (locked, error)
-
 // changeByBoth changes instances in the two steps of docs/migration.md, for libraries whose keys
 // are others. They go first to both locks, the old one before fenlock's, then to fenlock's alone.
 func changeByBoth(t *testing.T, old, ours taking) {

@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bsm/redislock"
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/internal/testserver"
 	"github.com/go-redsync/redsync/v4"
-	"github.com/redis/go-redis/v9"
 )
 
 // lasting is an old lock that outlives its holder for as long as is said when it is taken and
@@ -59,7 +59,9 @@ func redsyncLasting(t *testing.T, servers []*testserver.Server) library {
 }
 
 func redislockLasting(t *testing.T, servers []*testserver.Server) library {
-	c := redislockOn(t, servers[0])
+	client := operate(servers[0]) // which may do more than the servers let fenlock
+	t.Cleanup(func() { client.Close() })
+	c := redislock.New(client)
 	return func(ctx context.Context, name string, d time.Duration) (lasting, error) {
 		k, err := c.Obtain(ctx, name, d, nil)
 		if err != nil {
@@ -74,7 +76,7 @@ func redislockLasting(t *testing.T, servers []*testserver.Server) library {
 
 // What many have written themselves: a random value, and scripts that compare it.
 func setLasting(t *testing.T, servers []*testserver.Server) library {
-	c := redis.NewClient(&redis.Options{Addr: servers[0].Addr(), Username: testserver.Operator, Password: "any"})
+	c := operate(servers[0])
 	t.Cleanup(func() { c.Close() })
 	return func(ctx context.Context, name string, d time.Duration) (lasting, error) {
 		value := rand.Text()

@@ -2,7 +2,6 @@ package tests
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -10,12 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bsm/redislock"
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/internal/testserver"
 	"github.com/fenlock/fenlock/node/valkeynode"
-	"github.com/go-redsync/redsync/v4"
-	"github.com/redis/go-redis/v9"
 )
 
 // service is one that uses locks of some library: it takes one, extends it, and lets go. Its
@@ -30,10 +26,13 @@ type locked struct {
 	extend, release func(ctx context.Context) error
 }
 
+// taking takes a lock of some library.
+type taking = func(ctx context.Context) (locked, error)
+
 // instance works until ctx is done, with whichever library is its own at the time. A client that
 // finds the lock taken for long tries again.
 func (s *service) instance(ctx context.Context, t *testing.T, own *atomic.Int64,
-	take [2]func(ctx context.Context) (locked, error)) {
+	take [2]taking) {
 	for ctx.Err() == nil {
 		which := own.Load()
 		k, err := take[which](ctx)
@@ -60,7 +59,7 @@ func (s *service) instance(ctx context.Context, t *testing.T, own *atomic.Int64,
 }
 
 // change has four instances work, changes them to fenlock one by one, and back.
-func change(t *testing.T, old, fenlock func(ctx context.Context) (locked, error)) {
+func change(t *testing.T, old, fenlock taking) {
 	const instances = 4
 	var s service
 	var own [instances]atomic.Int64
@@ -68,7 +67,7 @@ func change(t *testing.T, old, fenlock func(ctx context.Context) (locked, error)
 	var all sync.WaitGroup
 	for i := range instances {
 		all.Go(func() {
-			s.instance(ctx, t, &own[i], [2]func(context.Context) (locked, error){old, fenlock})
+			s.instance(ctx, t, &own[i], [2]taking{old, fenlock})
 		})
 	}
 	defer all.Wait()
@@ -114,7 +113,7 @@ func patient(t *testing.T, servers []*testserver.Server, prefix string) *fenlock
 	})
 }
 
-func takesFenlock(l *fenlock.Locker) func(ctx context.Context) (locked, error) {
+func takesFenlock(l *fenlock.Locker) taking {
 	return func(ctx context.Context) (locked, error) {
 		k, err := l.Acquire(ctx, "orders/42")
 		if err != nil {
@@ -124,50 +123,27 @@ func takesFenlock(l *fenlock.Locker) func(ctx context.Context) (locked, error) {
 	}
 }
 
-// A service that locks with redsync is changed to fenlock while it works, and back. It is an
-// instance at a time, on the same servers and keys.
-func TestMigrationFromRedsync(t *testing.T) {
-	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
-		servers := testserver.Group(t, kind, 3)
-		theirs, ours := redsyncOn(t, servers), patient(t, servers, "")
-		unknown := errors.New("redsync says that it was not so")
-		change(t, func(ctx context.Context) (locked, error) {
-			m := theirs.NewMutex("orders/42", redsync.WithRetryDelay(5*time.Millisecond))
-			if err := m.LockContext(ctx); err != nil {
-				return locked{}, err
-			}
-			did := func(f func(context.Context) (bool, error)) func(context.Context) error {
-				return func(ctx context.Context) error {
-					if ok, err := f(ctx); !ok || err != nil {
-						return errors.Join(unknown, err)
-					}
-					return nil
-				}
-			}
-			return locked{did(m.ExtendContext), did(m.UnlockContext)}, nil
-		}, takesFenlock(ours))
-	})
+// takes is a library that is asked until it has the lock.
+func takes(l library) taking {
+	return func(ctx context.Context) (locked, error) {
+		k, err := l(ctx, "orders/42", time.Minute)
+		if err != nil {
+			time.Sleep(5 * time.Millisecond)
+			return locked{}, err
+		}
+		return locked{func(ctx context.Context) error { return k.extend(ctx, time.Minute) }, k.release}, nil
+	}
 }
 
-// redislockOn is a client that may do more than the servers let fenlock.
-func redislockOn(t *testing.T, s *testserver.Server) *redislock.Client {
-	c := redis.NewClient(&redis.Options{Addr: s.Addr(), Username: testserver.Operator, Password: "any"})
-	t.Cleanup(func() { c.Close() })
-	return redislock.New(c)
-}
-
-// The same with redislock, on its one server.
-func TestMigrationFromRedislock(t *testing.T) {
+// A service that locks with another library is changed to fenlock while it works, and back. It is
+// an instance at a time, on the same servers and keys.
+func TestMigration(t *testing.T) {
 	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
-		server := testserver.Start(t, kind)
-		theirs, ours := redislockOn(t, server), patient(t, []*testserver.Server{server}, "")
-		change(t, func(ctx context.Context) (locked, error) {
-			k, err := theirs.Obtain(ctx, "orders/42", time.Minute,
-				&redislock.Options{RetryStrategy: redislock.LinearBackoff(5 * time.Millisecond)})
-			if err != nil {
-				return locked{}, err
-			}
-			return locked{func(ctx context.Context) error { return k.Refresh(ctx, time.Minute, nil) }, k.Release}, nil
-		}, takesFenlock(ours))
+		for library, with := range libraries {
+			t.Run(library, func(t *testing.T) {
+				servers := testserver.Group(t, kind, with.servers)
+				change(t, takes(with.on(t, servers)), takesFenlock(patient(t, servers, "")))
+			})
+		}
 	})
 }
