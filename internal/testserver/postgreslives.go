@@ -3,7 +3,6 @@
 package testserver
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -13,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/fenlock/fenlock/internal/testserver/probe"
 )
 
 // Start starts a server that was killed or stopped, on the same port. After Kill it
@@ -59,7 +60,7 @@ func (p *Postgres) Resume() {
 
 // Backends returns the processes that serve a connection.
 func (p *Postgres) Backends() (pids []int) {
-	for _, c := range children(p.Pid()) {
+	for _, c := range probe.ChildrenOf(p.Pid()) {
 		title, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", c))
 		if err == nil && strings.HasPrefix(string(title), "postgres: postgres ") { // the user's name
 			pids = append(pids, c)
@@ -69,26 +70,9 @@ func (p *Postgres) Backends() (pids []int) {
 }
 
 func (p *Postgres) signalChildren(sig syscall.Signal) {
-	for _, pid := range children(p.Pid()) {
+	for _, pid := range probe.ChildrenOf(p.Pid()) {
 		syscall.Kill(pid, sig)
 	}
-}
-
-// children returns the children of a process, on Linux.
-func children(of int) (pids []int) {
-	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
-	for _, path := range stats {
-		text, err := os.ReadFile(path)
-		if err != nil || of == 0 {
-			continue // it has ended
-		}
-		// "pid (name) state parent ...", and the name may hold anything.
-		fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
-		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path))); err == nil && fields[1] == strconv.Itoa(of) {
-			pids = append(pids, pid)
-		}
-	}
-	return pids
 }
 
 // Replica starts a server that follows this one.

@@ -14,27 +14,33 @@ import (
 // Children counts the processes of this program that this one has started.
 func Children(t *testing.T) (n int) {
 	t.Helper()
-	stats, err := filepath.Glob("/proc/[0-9]*/stat")
-	if err != nil {
-		t.Fatal(err)
-	}
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range stats {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			continue // it has ended
-		}
-		// "pid (name) state parent ...", and the name may hold anything.
-		fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
-		program, err := os.Readlink(filepath.Join(filepath.Dir(path), "exe"))
-		if err == nil && fields[1] == strconv.Itoa(os.Getpid()) && program == self {
+	for _, pid := range ChildrenOf(os.Getpid()) {
+		if program, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid)); err == nil && program == self {
 			n++
 		}
 	}
 	return n
+}
+
+// ChildrenOf returns the children of a process, on Linux; of 0 there are none.
+func ChildrenOf(of int) (pids []int) {
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, path := range stats {
+		text, err := os.ReadFile(path)
+		if err != nil || of == 0 {
+			continue // it has ended
+		}
+		// "pid (name) state parent ...", and the name may hold anything.
+		fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path))); err == nil && fields[1] == strconv.Itoa(of) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
 }
 
 // Stops waits until a process that was sent SIGSTOP has stopped, and reports whether it has. The
