@@ -5,7 +5,7 @@ GOFMT := find . -name '*.go' -not -path './.*' -print0 | xargs -0 gofmt
 # In the order of how long their tests take: make test begins with the longest.
 MODULES := tests node/valkeynode . node/zknode cmd/fenlock node/mysqlnode node/pgnode node/etcdnode node/bucketnode examples examples/natsnode node/goredisnode bench deploy/check fence/fencepgx integration/fenlockcertmagic integration/fenlockcron integration/fenlockgocron integration/fenlockgoose integration/fenlockmigrate integration/fenlockotel tools
 
-.PHONY: help build man site picture setup test campaigns race interop search-three search-shared search-handover search-given search-full search-steps proof proof-audit sim faults compare overload fuzz bench bench-against verify verify-fmt verify-vet \
+.PHONY: help build man site picture setup test campaigns race interop search-three search-shared search-export search-given search-full search-steps proof proof-audit sim faults compare overload fuzz bench bench-against verify verify-fmt verify-vet \
 	version release release-check verify-workflows verify-staticcheck verify-tidy verify-docs verify-clean fix fix-fmt fix-tidy fix-docs
 
 help: ## list the targets
@@ -47,8 +47,8 @@ search-three: ## explore three attempts to the end, which takes some minutes
 search-shared: ## explore names that are shared further than make campaigns does
 	SEARCH_SHARED=1 go test -count=1 -tags campaign -timeout 0 -run EveryInterleavingShared -v ./internal/core
 
-search-handover: ## explore locks that are handed over further than make campaigns does
-	SEARCH_HANDOVER=1 go test -count=1 -tags campaign -timeout 0 -run "EveryInterleavingHandover|AdoptedOnce" -v ./internal/core
+search-export: ## explore locks that are exported further than make campaigns does
+	SEARCH_EXPORT=1 go test -count=1 -tags campaign -timeout 0 -run "EveryInterleavingExport|AdoptedOnce" -v ./internal/core
 
 search-given: ## explore names that are given at a release further than make campaigns does
 	SEARCH_GIVEN=1 go test -count=1 -tags campaign -timeout 0 -run 'EveryInterleavingGiven|GivenExclusion' -v ./internal/core

@@ -288,7 +288,7 @@ func (m *onceModel) search() *onceSearch {
 
 func TestAdoptedOnce(t *testing.T) {
 	searches := []onceModel{{rounds: 1, bumps: 1}}
-	if os.Getenv("SEARCH_HANDOVER") != "" { // make search-handover
+	if os.Getenv("SEARCH_EXPORT") != "" { // make search-export
 		searches = []onceModel{{rounds: 2}}
 	}
 	if !campaign {

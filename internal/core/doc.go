@@ -1,5 +1,5 @@
 // Package core is the algorithm of fenlock as a state machine: replies and times in, actions out.
-// It has no goroutine, no clock, no randomness and no I/O. So the shell (package fenlock), the
+// It has no goroutine, no clock, no randomness and no I/O. So the shell (internal/shell), the
 // simulator and the exhaustive check all run this very code.
 //
 // An Attempt is one holder's whole life on a quorum group. That is the round that acquires, the

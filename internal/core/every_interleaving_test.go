@@ -104,12 +104,12 @@ func TestEveryInterleavingShared(t *testing.T) {
 	exploreAll(t, searches)
 }
 
-// TestEveryInterleavingHandover is TestEveryInterleaving where a process may export its lock, and
+// TestEveryInterleavingExport is TestEveryInterleaving where a process may export its lock, and
 // another one adopt it, at any time after that or never. No adoption succeeds, and no extension
 // after it, if at its start one of these is so. A holder with a larger token had had the lock. An
 // operator had released it by force. At some time since the export, its lease had been gone at
 // every node.
-func TestEveryInterleavingHandover(t *testing.T) {
+func TestEveryInterleavingExport(t *testing.T) {
 	one, uneven := []uint8{1}, [][nNodes]uint8{{0, 0, 1}}
 	searches := []exploration{
 		{"in turn", model{proposals: one, rounds: 2, exports: true, inTurn: true, reserves: true}, 6_600_000},
@@ -118,7 +118,7 @@ func TestEveryInterleavingHandover(t *testing.T) {
 		{"nobody else is there", model{attempts: 1, proposals: one, bumps: 2, losses: 2, rounds: 3, exports: true,
 			reserves: true}, 3_800_000},
 	}
-	if os.Getenv("SEARCH_HANDOVER") != "" { // make search-handover
+	if os.Getenv("SEARCH_EXPORT") != "" { // make search-export
 		searches = []exploration{
 			{"registers differ, in turn", model{proposals: one, registers: uneven, rounds: 2, exports: true, inTurn: true,
 				reserves: true}, 1},
@@ -187,7 +187,7 @@ func TestLateAnswers(t *testing.T) {
 }
 
 // TestRefutedLateAnswers refutes variants that count more. The last one does no harm as long as no
-// lock is handed over: there is no example with two holders in the search. It is what the proof
+// lock is exported: there is no example with two holders in the search. It is what the proof
 // does not allow.
 func TestRefutedLateAnswers(t *testing.T) {
 	for _, v := range []struct {

@@ -56,7 +56,7 @@ func (m *model) moves(s *state, moves []move) []move {
 			moves = append(moves, at(hurry, i, 0, 0))
 		}
 		moves = m.lateMoves(a, i, moves)
-		moves = m.handoverMoves(s, i, moves)
+		moves = m.exportMoves(s, i, moves)
 		moves = m.giveMoves(s, i, moves)
 	}
 	return m.nodeMoves(s, moves)

@@ -53,7 +53,7 @@ type model struct {
 	inTurn    bool            // an attempt begins only after those before have held
 	shares    bool            // an attempt may want to share the name
 	downgrade bool            // one that has it alone may let others share it, when it extends
-	exports   bool            // a process may export its lock, and another adopt it: see handoverMoves
+	exports   bool            // a process may export its lock, and another adopt it: see exportMoves
 	late      bool            // answers to earlier extensions are heard: see model_late_test.go
 	goesOn    bool            // extensions that some nodes have refused go on
 	gives     int             // an attempt may wait, and each node gives it the name so often at most: see giveMoves
@@ -108,7 +108,7 @@ type attempt struct {
 	tainted bool  // the current extension began when it was too late: it must not be carried
 	taints  uint8 // the extensions that did, a bit for each
 	ordered bool  // held before the operator looked at the registers
-	handover
+	exporting
 	gifts
 }
 

@@ -231,7 +231,7 @@ func TestStepsOfTheSearch(t *testing.T) {
 		{"one extension each", model{proposals: one, rounds: 1, reserves: true, tied: true}, 300_000},
 		{"a forced release", model{attempts: 1, proposals: one, rounds: 2, force: true, reserves: true, tied: true}, 50_000},
 		{"names are shared", model{proposals: one, shares: true, inTurn: true, reserves: true, tied: true}, 1},
-		{"a lock is handed over", model{attempts: 1, proposals: one, rounds: 3, exports: true, tied: true}, 1},
+		{"a lock is exported", model{attempts: 1, proposals: one, rounds: 3, exports: true, tied: true}, 1},
 		{"the name is given", model{proposals: one, gives: 1, inTurn: true, tied: true}, 1},
 		{"one loss of memory", model{proposals: one, losses: 1, inTurn: true, tied: true}, 1},
 	}

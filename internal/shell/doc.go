@@ -3,19 +3,20 @@
 // over a small environment (Env, Peer), and never blocks. The library gives it goroutines, timers
 // and real nodes, the simulator one event heap. Both run this code.
 //
-// From the top down; files use those below them, but for the pairs that arch_test.go
-// names:
+// From the top down; files use those below them, and few in a pair each other:
 //
 //	client.go       Client: a process's locks on one quorum group
 //	acquisition.go  Acquisition: one caller, from its first attempt to its release
-//	queue.go        the callers of this process for one name, of whom one asks the nodes
+//	localqueue.go   the callers of this process for one name, of whom one asks the nodes
 //	waiters.go      the waiters of this process in the nodes' queues
 //	waiter.go       one of them: its place, and when it tries again
 //	turn.go         when an acquisition makes an attempt
 //	pacing.go       has acquisitions wait for their turn while the nodes are behind
 //	lock.go         Lock: one attempt, and what becomes of it
-//	handover.go     how a lock is exported for another process
+//	export.go       how a lock is exported for another process
 //	drive.go        how it drives the core: answers and ticks in, decisions out
+//	strays.go       leases without a holder: releases that are repeated
+//	leaving.go      releases that no lock waits for
 //	failure.go      why something failed, for the errors
 //	fanout.go       the requests of one action
 //	health.go       which nodes work, as their answers tell, for people
@@ -24,5 +25,6 @@
 //	inflight.go     counts what is under way
 //	group.go        what all locks of a Client share
 //	rules.go        what the shell asks of internal/core
+//	options.go      what one acquisition is made with
 //	env.go          the world around it
 package shell

@@ -11,7 +11,7 @@
 //
 //	sim.go script.go               a run by a seed, or by a file of testdata, without chance
 //	faults.go strikes.go           what is done to the world (world.go)
-//	user.go handover.go            programs that lock
+//	user.go export.go              programs that lock
 //	client.go lock.go watch.go     a shell.Client; what the checkers see of its locks
 //	env.go                         the environment of a shell
 //	admission.go                   a process has a store admitted, step by step; another group's

@@ -40,7 +40,7 @@ func is(checks ...string) []string { return checks }
 // the register by too little and what makes a node sound: see TestRefutedVariants there.
 func mutants() []mutant {
 	return slices.Concat(votingMutants, validityMutants, extensionMutants, cleanupMutants, nodeMutants, admissionMutants,
-		queueMutants, sharedMutants, handoverMutants, lateMutants)
+		queueMutants, sharedMutants, exportMutants, lateMutants)
 }
 
 // worlds are made for the mutants.

@@ -103,7 +103,7 @@ func (u *user) work(l *lock) {
 			l.downgrade()
 			u.c.after(w.wide(min(u.c.ttl/2, w.profile.hold/4)), step)
 		case w.profile.hands && w.chance(150_000):
-			u.handOver(l, step)
+			u.export(l, step)
 		case w.chance(400_000) && !l.a.shared:
 			u.update(l, step)
 		case w.chance(200_000):

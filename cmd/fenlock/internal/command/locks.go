@@ -139,7 +139,7 @@ func completeNames(f *nodeFlags) func(*cobra.Command, []string, string) ([]strin
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveDefault
 		}
-		if handOver(cmd) != nil {
+		if become(cmd) != nil {
 			return nil, no
 		}
 		a, done, err := f.admin()

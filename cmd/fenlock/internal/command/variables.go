@@ -85,7 +85,7 @@ func (v *variables) of(cmd *cobra.Command) {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		set, err := setFlags(cmd.Flags())
 		if err == nil {
-			err = handOver(cmd) // before anything is printed, or opened
+			err = become(cmd) // before anything is printed, or opened
 		}
 		if err == nil {
 			v.tellUnknown()

@@ -48,9 +48,9 @@ func beyond(cmd *cobra.Command) string {
 	return ""
 }
 
-// handOver becomes fenlock-all if the command needs that, and does not return then. The error says
+// become becomes fenlock-all if the command needs that, and does not return then. The error says
 // why it cannot.
-func handOver(cmd *cobra.Command) error {
+func become(cmd *cobra.Command) error {
 	what := beyond(cmd)
 	if what == "" {
 		return nil

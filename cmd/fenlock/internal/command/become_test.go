@@ -63,7 +63,7 @@ func TestFenlockLinksLittle(t *testing.T) {
 // What fenlock does not have, it hands over, before it has printed or opened anything. That is all
 // that has to do with nodes, for each scheme and wherever nodes are named, and whole subcommands.
 // The rest it does itself.
-func TestHandOver(t *testing.T) {
+func TestBecome(t *testing.T) {
 	folder := beside(t, `echo "handed over: $0 $*"`)
 	file := filepath.Join(folder, "nodes")
 	state := filepath.Join(folder, "state")
@@ -192,7 +192,7 @@ func TestHandedOver(t *testing.T) {
 }
 
 // fenlock-all is looked for beside fenlock, wherever that is called from, and nowhere else.
-func TestHandOverByALink(t *testing.T) {
+func TestBecomeByALink(t *testing.T) {
 	folder, other := beside(t, "echo beside"), t.TempDir()
 	link := filepath.Join(other, "fenlock")
 	must(t, os.Symlink(filepath.Join(folder, "fenlock"), link))
@@ -205,7 +205,7 @@ func TestHandOverByALink(t *testing.T) {
 }
 
 // Where it cannot hand over, nothing was begun, and it says what to do.
-func TestHandOverFails(t *testing.T) {
+func TestBecomeFails(t *testing.T) {
 	elsewhere := beside(t, "echo from the PATH")
 	all := filepath.Join(filepath.Dir(program), allProgram)
 	for _, test := range []struct {
@@ -249,7 +249,7 @@ func TestHandOverFails(t *testing.T) {
 
 // A link chooses the folder of a setuid program: its maker must not get that user's rights. (Root
 // only, as in continuous integration, can make such a program.)
-func TestHandOverIsRefusedToASetuidProgram(t *testing.T) {
+func TestBecomeIsRefusedToASetuidProgram(t *testing.T) {
 	if os.Geteuid() != 0 {
 		return
 	}

@@ -26,7 +26,7 @@ func handingLosses(p *profile) {
 	p.pace = time.Second
 }
 
-var handoverMutants = []mutant{
+var exportMutants = []mutant{
 	{name: "who adopts a lock holds it at once, for as long as the exporter",
 		checks: is("validity", "extension", "tokens"), seeds: 100, broken: func(r *rules) {
 			r.adoption = func(l *lock, honest shell.Attempt, p core.Params) shell.Attempt {

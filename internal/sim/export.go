@@ -8,9 +8,9 @@ import (
 	"github.com/fenlock/fenlock/internal/shell"
 )
 
-// handOver exports a lock, and has another process adopt it, or the same: mostly soon, sometimes
+// export exports a lock, and has another process adopt it, or the same: mostly soon, sometimes
 // too late, sometimes never. If the export fails, the lock is what it was.
-func (u *user) handOver(l *lock, failed func()) {
+func (u *user) export(l *lock, failed func()) {
 	w, c := u.c.w, u.c
 	mark := l.a.shell.Lock().OfferExport()
 	l.a.shell.Lock().Extend(extended(func(f shell.Failure) {

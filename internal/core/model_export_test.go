@@ -12,8 +12,8 @@ import (
 // they are one attempt here. The adopter's core takes the place of the exporter's, whose messages
 // stay on their way and are not heard. What was exported is adopted at any later time, or never.
 
-// handover is what an attempt has of it.
-type handover struct {
+// exporting is what an attempt has of it.
+type exporting struct {
 	offered  uint8    // the mark that goes with it; 0: it is not to be exported
 	exported bool     // it is over for the exporter
 	adopted  bool     // another process has begun to adopt it
@@ -52,10 +52,10 @@ func (s *state) others(i int, is func(*attempt) bool) bool {
 	return false
 }
 
-// handoverMoves appends the steps of a handover. One lock is handed over, and no other one is
+// exportMoves appends the steps of an export. One lock is exported, and no other one is
 // extended; this one is extended to be exported, and after it was adopted. Memory is lost after the
-// export. What comes without a handover, and before it, is what the other searches are for.
-func (m *model) handoverMoves(s *state, i int, moves []move) []move {
+// export. What comes without an export, and before it, is what the other searches are for.
+func (m *model) exportMoves(s *state, i int, moves []move) []move {
 	if !m.exports {
 		return moves
 	}
