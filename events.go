@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/internal/shell"
 )
 
 // events are what the Observer hears about locks: of all locks in order, one at a time. Code that
@@ -198,3 +199,22 @@ func observed(cleanUp, f func()) {
 	f()
 	returned = true
 }
+
+// healthChanged implements shell.Config.HealthChanged: it tells the Logger and the Observer how a
+// node does, at once.
+func healthChanged(c *Config, h shell.HealthChange) {
+	change := NodeChange{Node: c.Nodes[h.Peer].String(), State: states[h.Now], Err: h.Why}
+	if change.Err == nil {
+		c.Logger.Info("fenlock: a node "+change.State.String()+" again", "node", change.Node, "state", change.State.String())
+	} else {
+		c.Logger.Warn("fenlock: a node "+change.State.String(), "node", change.Node, "state", change.State.String(), "error",
+			change.reason())
+	}
+	if c.Observer.Node != nil {
+		c.Observer.Node(change)
+	}
+}
+
+// states are the shell's, in words of the API.
+var states = [...]NodeState{shell.Works: NodeWorks, shell.Down: NodeDown, shell.Late: NodeLate, shell.Out: NodeOut,
+	shell.Misconfigured: NodeMisconfigured}

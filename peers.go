@@ -118,22 +118,3 @@ func (r *running) Wait() {
 		r.none.Wait()
 	}
 }
-
-// healthChanged implements shell.Config.HealthChanged: it tells the Logger and the
-// Observer how a node does.
-func healthChanged(c *Config, h shell.HealthChange) {
-	change := NodeChange{Node: c.Nodes[h.Peer].String(), State: states[h.Now], Err: h.Why}
-	if change.Err == nil {
-		c.Logger.Info("fenlock: a node "+change.State.String()+" again", "node", change.Node, "state", change.State.String())
-	} else {
-		c.Logger.Warn("fenlock: a node "+change.State.String(), "node", change.Node, "state", change.State.String(), "error",
-			change.reason())
-	}
-	if c.Observer.Node != nil {
-		c.Observer.Node(change)
-	}
-}
-
-// states are the shell's, in words of the API.
-var states = [...]NodeState{shell.Works: NodeWorks, shell.Down: NodeDown, shell.Late: NodeLate, shell.Out: NodeOut,
-	shell.Misconfigured: NodeMisconfigured}

@@ -3,10 +3,7 @@ package valkeynode
 import (
 	"context"
 
-	"github.com/fenlock/fenlock/node/engine"
 	"github.com/fenlock/fenlock/node/respnode"
-	"github.com/fenlock/fenlock/node/respnode/resp"
-	"github.com/fenlock/fenlock/node/valkeynode/internal/transport"
 )
 
 // DefaultPrefix is put before a lock's name to make its key.
@@ -63,31 +60,4 @@ func apply(with []Option) options {
 		set(&o)
 	}
 	return o
-}
-
-// parse returns the server at a URL.
-func (o *options) parse(rawURL string) (*transport.Server, error) {
-	server, err := transport.ParseURL(rawURL)
-	if err != nil {
-		return nil, err
-	}
-	if o.credentials != nil {
-		if server.Credentials != nil || server.Option.Password != "" {
-			return nil, engine.Invalidf("the node's URL %s has a password, and WithCredentials was given: one is enough",
-				server.Name)
-		}
-		server.Credentials = o.credentials
-	}
-	return server, nil
-}
-
-// connect returns the connection to a server, which is not made yet. It also returns what its node
-// is to know of it, as far as a guard needs it.
-func (o *options) connect(server *transport.Server) (*transport.Conn, respnode.Server, error) {
-	known := respnode.Server{Name: server.Name, Secrets: resp.NewSecrets("")}
-	conn, err := transport.Open(server, known.Secrets)
-	if err != nil {
-		return nil, known, engine.Invalidf("node %s: %v", server.Name, err)
-	}
-	return conn, known, nil
 }
