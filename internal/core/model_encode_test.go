@@ -227,7 +227,8 @@ func TestStatesKnowEveryField(t *testing.T) {
 		// Given is made again for each notice, of the numbers that were heard and given back. With a
 		// clock that stands still there is nothing else to it.
 		{given, "nodes taken", "hearNotice and givenModel about it"},
-		{given.Field(0).Type.Elem(), "number until back asked clock known told then at", "hearNotice and givenModel about it"},
+		{given.Field(0).Type.Elem(), "number until back asked clock known told then at",
+			"hearNotice and givenModel about it"},
 	} {
 		for i := range c.of.NumField() {
 			if field := c.of.Field(i).Name; !slices.Contains(strings.Fields(c.known), field) {
