@@ -139,9 +139,7 @@ func TestChart(t *testing.T) {
 // With a history the group is looked at also while no page is open, less often. A page that is
 // opened has what was seen before.
 func TestHistoryGoesOn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFake(3)
-		a := browse(t, Config{Source: f, History: time.Hour})
+	onPage(t, 3, Config{History: time.Hour}, func(t *testing.T, f *fake, a *asking) {
 		time.Sleep(10*time.Minute + time.Second) // between two looks
 		if n, most := f.looked(), int(10*time.Minute/seldom); n < most-1 || n > most+1 {
 			t.Errorf("%d looks in ten minutes", n)
@@ -180,9 +178,7 @@ func TestHistoryGoesOn(t *testing.T) {
 
 // The chart is sent when there is something new on it, and not each second.
 func TestChartIsSentSeldom(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFake(3)
-		a := browse(t, Config{Source: f, History: time.Hour})
+	onPage(t, 3, Config{History: time.Hour}, func(t *testing.T, f *fake, a *asking) {
 		f.hold("a", "host-a", 1, "w1")
 		s := a.stream("/events")
 		sent := 0

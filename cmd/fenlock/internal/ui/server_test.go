@@ -136,8 +136,7 @@ func TestHeaders(t *testing.T) {
 
 // A site can give a name of its own to this address, and no other way in.
 func TestHost(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a := browse(t, Config{Source: newFake(1), Hosts: []string{"Locks.Example.com"}})
+	onPage(t, 1, Config{Hosts: []string{"Locks.Example.com"}}, func(t *testing.T, _ *fake, a *asking) {
 		for host, want := range map[string]int{
 			"127.0.0.1:5625": 200, "localhost:5625": 200, "localhost": 200, "LOCALHOST:1": 200, "localhost.": 200,
 			"[::1]:5625": 200, "[::1]": 200, "10.1.2.3": 200,
@@ -164,8 +163,7 @@ func TestHost(t *testing.T) {
 }
 
 func TestMethods(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a := browse(t, Config{Source: newFake(1)})
+	onPage(t, 1, Config{}, func(t *testing.T, _ *fake, a *asking) {
 		for _, c := range []struct {
 			method, path string
 			want         int
@@ -181,8 +179,7 @@ func TestMethods(t *testing.T) {
 
 // A body that never comes would keep the answer back, and a place with it.
 func TestBodyThatIsNone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a := browse(t, Config{Source: newFake(1)})
+	onPage(t, 1, Config{}, func(t *testing.T, _ *fake, a *asking) {
 		for _, path := range []string{"/", "/events", "/metrics"} {
 			if r := a.do("GET", path, url.Values{"a": {"b"}}); r.status != http.StatusBadRequest {
 				t.Errorf("GET %s with a body: %d", path, r.status)
@@ -373,8 +370,7 @@ func TestStatus(t *testing.T) {
 
 // A browser asks again for a file that it has, and is not sent it again.
 func TestAssets(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a := browse(t, Config{Source: newFake(1), Token: "0123456789abcdef"})
+	onPage(t, 1, Config{Token: "0123456789abcdef"}, func(t *testing.T, _ *fake, a *asking) {
 		for path, kind := range map[string]string{"/assets/style.css": "text/css; charset=utf-8",
 			"/assets/live.js": "text/javascript; charset=utf-8", "/assets/icon.svg": "image/svg+xml"} {
 			r := a.get(path)
