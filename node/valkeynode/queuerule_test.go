@@ -19,10 +19,10 @@ import (
 )
 
 // The scripts do what package rule does, in any order of requests about one name. That is checked
-// of all operations, all fields of the answers, and all that is left on the server: alone, where
-// some share the name and others want it alone, and where one command carries several requests out.
-// A monitor, which subscribes to every channel, is not taken for a waiter; and scripts that are gone
-// are loaded again, by whatever comes next.
+// of all operations, all fields of the answers, and all that is left on the server. It is so alone,
+// where some share the name, and where one command carries several requests out. A monitor, which
+// subscribes to every channel, is not taken for a waiter. Scripts that are gone are loaded again,
+// by whatever comes next.
 func TestScriptsFollowTheRules(t *testing.T) {
 	for _, mode := range []struct {
 		name              string
