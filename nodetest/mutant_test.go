@@ -360,9 +360,9 @@ func TestSuiteCatches(t *testing.T) {
 				t.Errorf("two mutants are called %q", m.name)
 			}
 			seen[[2]string{m.name, m.caught}] = true
-			suiteCatches(t, m, "")
+			catches(t, m.name, m.name, m.caught, "")
 			if kind.hideable && !m.onlyShown() {
-				suiteCatches(t, m, "hidden")
+				catches(t, m.name, m.name, m.caught, "hidden")
 			}
 		}
 	}
@@ -373,10 +373,6 @@ func TestAdmissionScenesCatch(t *testing.T) {
 	for i, m := range forgetfulMutants {
 		catches(t, m.name, fmt.Sprint("forgetful ", i), m.caught, "")
 	}
-}
-
-func suiteCatches(t *testing.T, m mutant, hidden string) {
-	catches(t, m.name, m.name, m.caught, hidden)
 }
 
 // catches runs a rule on the mutant that is chosen by a variable, and wants it to fail.
