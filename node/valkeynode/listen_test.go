@@ -285,7 +285,7 @@ func TestCloseEndsTheListener(t *testing.T) {
 		stacks := make([]byte, 1<<20)
 		stacks = stacks[:runtime.Stack(stacks, true)]
 		for stack := range strings.SplitSeq(string(stacks), "\n\n") {
-			if strings.Contains(stack, "(*listener)") {
+			if strings.Contains(stack, "(*Listener)") {
 				return stack
 			}
 		}
