@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/cas"
 )
@@ -323,5 +324,46 @@ func TestCost(t *testing.T) {
 		t.Errorf("%d locks at once: %v", locks, c)
 	} else {
 		t.Logf("%d locks at once: %v", locks, c)
+	}
+}
+
+// Several lockers count up a number: none of the increments is lost, and tokens grow.
+func TestCounter(t *testing.T) {
+	f := newFake(t)
+	const lockers, each = 4, 5
+	count, last := 0, fenlock.Token(0)
+	var all sync.WaitGroup
+	for i := range lockers {
+		n := open(t, f.url("locks"))
+		locker, err := fenlock.New(fenlock.Config{Nodes: []fenlock.Node{n}, NewServers: i == 0, TTL: 20 * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { locker.Close() })
+		work := func(_ context.Context, token fenlock.Token) error {
+			if token <= last {
+				t.Errorf("token %d after %d", token, last)
+			}
+			seen := count
+			time.Sleep(time.Millisecond)
+			count, last = seen+1, token
+			return nil
+		}
+		if i == 0 { // it has the store admitted
+			if err := locker.Do(t.Context(), "counter", work); err != nil {
+				t.Fatal(err)
+			}
+		}
+		all.Go(func() {
+			for range each {
+				if err := locker.Do(t.Context(), "counter", work); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if count != lockers*each+1 {
+		t.Errorf("counted to %d; want %d", count, lockers*each+1)
 	}
 }
