@@ -297,7 +297,7 @@ func TestFolderDeleted(t *testing.T) {
 	heard.hears(t, clientA+":1")
 	// A pipe that was replaced is not touched at the end.
 	pipe := filepath.Join(path+"-waiters", clientA)
-	if err := errors.Join(os.Remove(pipe), os.WriteFile(pipe, []byte("mine"), 0o600)); err != nil {
+	if err := errors.Join(os.WriteFile(path+"-mine", []byte("mine"), 0o600), os.Rename(path+"-mine", pipe)); err != nil {
 		t.Fatal(err)
 	}
 	n.Close()

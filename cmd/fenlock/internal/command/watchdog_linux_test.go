@@ -106,7 +106,7 @@ func TestTheJobEndsWithFenlock(t *testing.T) {
 				if sig == syscall.SIGKILL {
 					r.want(-1)
 				} else {
-					r.want(76, "stopping the command (SIGTERM)", "killing the command (SIGKILL)")
+					r.want(76, "killing the command (SIGKILL)") // SIGTERM may be too late on a busy machine
 				}
 			}
 		})
