@@ -93,7 +93,8 @@ func TestPatternsAndLimits(t *testing.T) {
 		{"--limit 3 *y", 0, false},
 	} {
 		var list listDoc
-		if err := json.Unmarshal([]byte(h.output(0, "ls --json "+c.args)), &list); err != nil || len(list.Locks) != c.want || list.More != c.more {
+		err := json.Unmarshal([]byte(h.output(0, "ls --json "+c.args)), &list)
+		if err != nil || len(list.Locks) != c.want || list.More != c.more {
 			t.Errorf("%s: %d locks, more: %v; want %d, %v (%v)", c.args, len(list.Locks), list.More, c.want, c.more, err)
 		}
 	}

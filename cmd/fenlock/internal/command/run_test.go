@@ -209,8 +209,8 @@ func TestSharedRun(t *testing.T) {
 	if text := h.output(0, "ls"); !labels.MatchString(text) {
 		t.Errorf("listed as\n%s", text)
 	}
-	if text := h.output(0, "inspect x"); !labels.MatchString(text) || !strings.Contains(text, "  shared by 2\n    a reader (") ||
-		strings.Count(text, "token ") != 2 {
+	if text := h.output(0, "inspect x"); !labels.MatchString(text) ||
+		!strings.Contains(text, "  shared by 2\n    a reader (") || strings.Count(text, "token ") != 2 {
 		t.Errorf("inspected as\n%s", text)
 	}
 	writer := h.start("sh", "-c", `exec fenlock run --verbose x -- sh -c 'echo mine; read x; exit 0' 2>&1`)

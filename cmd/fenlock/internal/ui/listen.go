@@ -20,8 +20,8 @@ func Listen(address string, token bool) (net.Listener, error) {
 	return listen.TCP(address, p)
 }
 
-// URL is where a listener's page is: at the first of the names that it has, or else, where it
-// listens at all addresses, at one of this machine's. A token may be empty.
+// URL is where a listener's page is, at the first of the names that it has. Without one, where it
+// listens at all addresses, it is at one of this machine's. A token may be empty.
 func URL(a net.Addr, hosts []string, token string) string {
 	at, err := netip.ParseAddrPort(a.String())
 	if err != nil {
