@@ -1,7 +1,6 @@
 package tests
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"time"
@@ -65,46 +64,4 @@ func redsyncOn(t *testing.T, servers []*testserver.Server) *redsync.Redsync {
 		pools = append(pools, goredis.NewPool(c))
 	}
 	return redsync.New(pools...)
-}
-
-// redsync v4 and fenlock lock each other out on the same key, and neither
-// removes the other's lease.
-func TestInteropRedsync(t *testing.T) {
-	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
-		t.Parallel()
-		servers, ours := plainGroup(t, kind, 3)
-		theirs := redsyncOn(t, servers)
-		ctx := bounded(t)
-
-		mutex := theirs.NewMutex("orders/42", redsync.WithExpiry(time.Minute), redsync.WithTries(1))
-		if err := mutex.LockContext(ctx); err != nil {
-			t.Fatal(err)
-		}
-		heldByAnother(t, ours, "orders/42")
-		if ok, err := mutex.UnlockContext(ctx); !ok || err != nil {
-			t.Fatalf("redsync's unlock after fenlock was refused: %v, %v", ok, err)
-		}
-
-		lock := acquire(t, ours, "orders/42")
-		second := theirs.NewMutex("orders/42", redsync.WithTries(1))
-		if err := second.LockContext(ctx); err == nil {
-			t.Error("redsync locked what fenlock holds")
-		}
-		if ok, _ := mutex.UnlockContext(ctx); ok { // its old value is not there any more
-			t.Error("redsync released what fenlock holds")
-		}
-		if err := lock.Extend(ctx); err != nil {
-			t.Errorf("fenlock's lock after redsync was refused: %v", err)
-		}
-		release(t, lock)
-		if err := second.LockContext(ctx); err != nil {
-			t.Errorf("redsync after fenlock's release: %v", err)
-		}
-		// Waiting, the other way round: each takes over from the other.
-		go func() {
-			time.Sleep(50 * time.Millisecond)
-			second.UnlockContext(context.Background())
-		}()
-		release(t, acquire(t, ours, "orders/42"))
-	})
 }
