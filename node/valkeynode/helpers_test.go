@@ -48,9 +48,10 @@ func open(t testing.TB, url string, options ...valkeynode.Option) *valkeynode.No
 	return n
 }
 
-// each runs a test on each kind of server, beside others.
+// each runs a test on each kind of server, beside others: they wait for servers most of their time.
 func each(t *testing.T, test func(t *testing.T, kind testserver.Kind)) {
 	t.Helper()
+	t.Parallel()
 	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
 		t.Parallel()
 		test(t, kind)
