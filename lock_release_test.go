@@ -12,6 +12,7 @@ import (
 
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/memnode"
 )
 
 // The second caller is told that the lock was released before. A deferred Release after an explicit
@@ -229,6 +230,42 @@ func TestTenThousandLocks(t *testing.T) {
 		runtime.GC() // stops the world: a goroutine that ends is counted while it is being put away
 		if n := runtime.NumGoroutine() - goroutines; n > 10 {
 			t.Errorf("%d goroutines are left", n)
+		}
+	})
+}
+
+// silent is a node.Starter that executes what it is asked and keeps the answers to itself.
+type silent struct {
+	*memnode.Node
+	mu   sync.Mutex
+	kept []func()
+}
+
+func (s *silent) start(r node.Request, call node.Call) {
+	answer, err := s.Do(context.Background(), r)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.kept = append(s.kept, func() { call.Done(answer, err) })
+}
+
+// Close waits for what was started as for any request: no goroutine is counted for it.
+func TestCloseWaitsForStarters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &silent{Node: memnode.New("a node")}
+		l := newLocker(t, fenlock.Config{Nodes: []fenlock.Node{ordered{s, s.start}}, TTL: 10 * time.Second,
+			NodeTimeout: time.Second})
+		go l.TryAcquire(context.Background(), "x")
+		time.Sleep(400 * time.Millisecond)
+		begin := time.Now()
+		l.Close()
+		// The acquire has 600 ms left, its release another second.
+		if took := time.Since(begin); took != 1600*time.Millisecond {
+			t.Errorf("Close took %v", took)
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, tell := range s.kept {
+			tell()
 		}
 	})
 }

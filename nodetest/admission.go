@@ -345,6 +345,9 @@ func anotherGroupIsRefused(s *admissionSuite) {
 	s.misconfigured(s.client(func(g *node.Group) { g.Nodes = g.Nodes[:2] }), "its group has fewer nodes")
 	s.misconfigured(s.client(func(g *node.Group) { g.Nodes[2] = &peer{name: "peer 3"} }), "its group has another node")
 	s.unchanged(n, before)
+	if err := n.Engine().(node.Rejoiner).Join(node.Group{Nodes: []node.Node{n}, MaxTTL: shortLease}); err == nil {
+		s.fail("a node that has joined a group joined another one")
+	}
 }
 
 func (s *admissionSuite) unchanged(n node.Node, before map[int]fence.Token) {

@@ -18,9 +18,9 @@ import (
 const groupTTL = time.Second
 
 // group starts n servers without persistence that are admitted already.
-func group(t testing.TB, kind testserver.Kind, n int) []*testserver.Server {
+func group(t testing.TB, kind testserver.Kind, n int, config ...string) []*testserver.Server {
 	t.Helper()
-	servers := testserver.Group(t, kind, n)
+	servers := testserver.Group(t, kind, n, config...)
 	for _, s := range servers {
 		s.MarkAdmitted(valkeynode.DefaultPrefix, groupTTL)
 	}

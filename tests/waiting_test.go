@@ -160,3 +160,33 @@ func TestWaiterWhoseSubscriptionsAreCut(t *testing.T) {
 		nothingLeft(t, servers)
 	})
 }
+
+// Durable servers that are restarted one after the other remember who is in the queue,
+// and the waiters keep their order.
+func TestWaitersWhileServersAreRestarted(t *testing.T) {
+	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
+		t.Parallel()
+		servers := group(t, kind, 3, "appendonly yes", "appendfsync always", "aof-load-truncated no")
+		for _, s := range servers {
+			s.Do("HSET", "fenlock-registers:fenlock:", "durable", "1")
+		}
+		held := acquire(t, newLocker(t, urls(servers)), "orders")
+		visits := newRoom(t)
+		waiters := []string{"first", "second", "third"}
+		for i, who := range waiters {
+			visits.waits(who, newLocker(t, urls(servers)), "orders")
+			awaitQueue(t, servers, lineOf("orders"), i+1)
+		}
+		for _, s := range servers {
+			s.Kill()
+			s.Restart()
+			eventually(t, func() error { return admitted(s) })
+		}
+		awaitQueue(t, servers, lineOf("orders"), len(waiters))
+		visits.check(t) // no client yet
+		release(t, held)
+		visits.waiting.Wait()
+		visits.check(t, waiters...)
+		nothingLeft(t, servers)
+	})
+}
