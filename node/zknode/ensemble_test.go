@@ -195,7 +195,8 @@ func TestEnsemble(t *testing.T) {
 			leader := e.Leader(t)
 			mend := disturb(leader, e.ZooKeepers[e.number(leader)%3])
 			rounds(t, n, "a", &last)
-			want(t, node.Held)(settle(t, n, as(node.Acquire, request("held", "rival", 0)))) // an extension makes a lost lease anew
+			// Before the extension, which makes a lease that was lost anew.
+			want(t, node.Held)(settle(t, n, as(node.Acquire, request("held", "rival", 0))))
 			if a := eventually(t, n, as(node.Extend, held)); a.Register != first.Register {
 				t.Errorf("the origin is %d, and was %d", a.Register, first.Register)
 			}
