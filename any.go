@@ -14,7 +14,17 @@ import (
 // The errors are those of Acquire, about one of the names, or about the list, as
 // AcquireAll's. Nothing is held then.
 func (l *Locker) AcquireAny(ctx context.Context, names []string, opts ...Option) (*Lock, error) {
-	return spread{func(string) (on, leaving *Locker) { return l, nil }, l}.AcquireAny(ctx, names, opts...)
+	_, o, err := l.several(names, opts)
+	if err != nil {
+		return nil, err
+	}
+	inTime, cancel := within(ctx, &o)
+	defer cancel()
+	k, err := acquireAny(inTime, names, func(name string) error { return checkNested(ctx, l.places, name, o.Terms) },
+		func(inTime context.Context, name string, waits bool) (*Lock, error) {
+			return l.acquireUntil(inTime, ctx, name, o.Terms, l.begin(waits))
+		})
+	return lengthened(inTime, k, err)
 }
 
 // acquireAny takes one of several locks, by a function that takes one: if it waits as Acquire
