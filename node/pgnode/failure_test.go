@@ -86,8 +86,10 @@ func TestLostReply(t *testing.T) {
 	u := newSchema(t, server)
 	relay, through := through(t, server, u)
 	sees, n := alone(t, u), unpinged(t, through)
-	n.swept.Store(time.Now().UnixMilli()) // nothing else uses its connections
-	n.db.SetMaxOpenConns(1)               // so that it has prepared what it sends
+	for _, of := range []*Node{sees, n} { // nothing else uses its connections, or removes the row that known makes
+		of.swept.Store(time.Now().UnixMilli())
+	}
+	n.db.SetMaxOpenConns(1) // so that it has prepared what it sends
 	for what, rule := range map[string]proxy.Rule{"lost": {From: proxy.Effect{Lose: true}},
 		"held": {From: proxy.Effect{Hold: true}}} {
 		want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, request("before "+what, 0))))
