@@ -270,11 +270,12 @@ func (c *cluster) wantNow(want time.Duration) {
 	}
 }
 
-// wantErr fails unless err matches all of wants.
+// wantErr fails unless err matches all of wants. Where none is wanted, an error ends the test: the
+// lock that came with it is nil.
 func wantErr(t *testing.T, err error, wants ...error) {
 	t.Helper()
 	if len(wants) == 0 && err != nil {
-		t.Errorf("got the error %v, want none", err)
+		t.Fatalf("got the error %v, want none", err)
 	}
 	for _, want := range wants {
 		if !errors.Is(err, want) {

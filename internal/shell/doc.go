@@ -3,7 +3,7 @@
 // over a small environment (Env, Peer), and never blocks. The library gives it goroutines, timers
 // and real nodes, the simulator one event heap. Both run this code.
 //
-// From the top down; files use those below them, and few in a pair each other:
+// From the top down. Files use those below them; a few pairs use each other:
 //
 //	client.go       Client: a process's locks on one quorum group
 //	acquisition.go  Acquisition: one caller, from its first attempt to its release
