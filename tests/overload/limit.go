@@ -26,8 +26,9 @@ func (s *shares) end() {
 	}
 }
 
-// limit gives each server so many hundredths of a core, by cgroups. Without the rights to that, all
-// servers get one core.
+// limit gives each server so many hundredths of a core, by cgroups, and them before all clients: the
+// servers are not to wait for a processor of the clients'. Without the rights to that, all servers
+// get one core.
 func (s *shares) limit(servers []*testserver.Server, percent int) (err error) {
 	write := func(folder, file, text string) {
 		if err == nil {
@@ -48,9 +49,11 @@ func (s *shares) limit(servers []*testserver.Server, percent int) (err error) {
 		s.folders = append(s.folders, folder)
 		if second {
 			write(folder, "cpu.max", fmt.Sprint(quota, " ", period))
+			write(folder, "cpu.weight", "10000")
 		} else {
 			write(folder, "cpu.cfs_period_us", strconv.Itoa(period))
 			write(folder, "cpu.cfs_quota_us", strconv.Itoa(quota))
+			write(folder, "cpu.shares", "262144")
 		}
 		write(folder, "cgroup.procs", pid)
 	}

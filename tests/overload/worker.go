@@ -141,23 +141,25 @@ func (t *task) hold(over context.Context, l library.Locker, say func(status)) er
 	callers.Wait()
 	cancel()
 	leases = slices.DeleteFunc(leases, func(l library.Lease) bool { return l == nil })
+	usual := t.TTL * 6 / 10 // is left at least, as a lock is extended each third
 	for {
 		var s status
+		next := t.TTL // until one of them may be behind: thousands of processes that look often are a load
 		for _, lease := range leases {
 			switch left := lease.Remaining(); {
 			case left == 0:
 				s.Lost++
-			case left < t.TTL*6/10: // it is extended each third
-				s.Held, s.Behind = s.Held+1, s.Behind+1
+			case left < usual:
+				s.Held, s.Behind, next = s.Held+1, s.Behind+1, 0
 			default:
-				s.Held++
+				s.Held, next = s.Held+1, min(next, left-usual)
 			}
 		}
 		say(s)
 		select {
 		case <-over.Done():
 			return nil
-		case <-time.After(t.TTL / 50):
+		case <-time.After(max(next, t.TTL/50)):
 		}
 	}
 }
