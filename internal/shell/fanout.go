@@ -25,7 +25,7 @@ type fanout struct {
 	timeout time.Duration // 0 before it is sent: the node timeout
 	// patience is for how long an answer is of use, if that is longer than it is waited for.
 	patience time.Duration
-	useless  *atomic.Bool // if it has a patience: an answer is of no use by now
+	useless  *atomic.Bool // an answer is of no use by now; nil: it always is of use
 	left     atomic.Int32 // calls that are not over; the last one ends the fanout
 	calls    calls
 	limit    deadline
@@ -110,7 +110,7 @@ func (c *call) Wanted() bool {
 	if !c.over.Load() {
 		return true
 	}
-	return f.patience > f.timeout && !f.useless.Load() && !f.group.inflight.isClosed() &&
+	return f.patience > f.timeout && (f.useless == nil || !f.useless.Load()) && !f.group.inflight.isClosed() &&
 		f.group.Env.Now() < f.sent+f.patience
 }
 

@@ -43,7 +43,7 @@ type flood struct {
 	tries   bool
 	clients []*Client
 	came    int
-	got     atomic.Int64
+	got     atomic.Int64 // acquired, and released
 	under   sync.WaitGroup
 }
 
@@ -89,11 +89,15 @@ func (f *flood) come(rate float64, d time.Duration) float64 {
 		o := begin(c, name)
 		gaveUp := time.AfterFunc(givesUp, o.a.Cancel)
 		f.under.Go(func() {
-			if failure := <-o.done; !failure.Failed() {
-				f.got.Add(1)
-				o.a.Lock().Release(false)
-			}
+			failure := <-o.done
 			gaveUp.Stop()
+			if failure.Failed() {
+				return
+			}
+			o.a.Lock().Release(false)
+			if failure = <-o.freed; !failure.Failed() {
+				f.got.Add(1)
+			}
 		})
 	}
 }

@@ -21,7 +21,7 @@ type selfTimed struct {
 	slow     time.Duration // what an acquire takes
 	mu       sync.Mutex
 	deaf     bool
-	early    time.Duration
+	limit    time.Duration
 	releases []time.Time
 }
 
@@ -30,13 +30,13 @@ func (p *selfTimed) Queues() bool  { return false }
 
 func (p *selfTimed) Listen(string, time.Duration, func(string), func(error)) {}
 
-func (p *selfTimed) Start(_ context.Context, r node.Request, timeout time.Duration, call node.Call) {
+func (p *selfTimed) Start(_ context.Context, r node.Request, _ time.Duration, call node.Call) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if r.Op == node.Release {
 		p.releases = append(p.releases, time.Now())
 		if p.deaf {
-			time.AfterFunc(timeout-p.early, func() { call.Done(node.Answer{}, context.DeadlineExceeded) })
+			time.AfterFunc(p.limit, func() { call.Done(node.Answer{}, context.DeadlineExceeded) })
 			return
 		}
 	}
@@ -55,12 +55,12 @@ func (p *selfTimed) deafen(deaf bool) {
 
 // A release that the engine has ended is not answered any more: it is repeated soon.
 func TestReleasesEndedByTheEngineAreRepeated(t *testing.T) {
-	bubbles(t, []time.Duration{time.Microsecond, -time.Microsecond}, func(t *testing.T, early time.Duration) {
+	bubbles(t, []time.Duration{-time.Microsecond, time.Microsecond}, func(t *testing.T, later time.Duration) {
 		const ttl = 12 * time.Second
 		config := Config{Env: &bubbleEnv{time.Now(), time.Hour}, Terms: Terms{TTL: ttl}, NodeTimeout: ttl / 20}
 		var nodes []*selfTimed
 		for range 3 {
-			nodes = append(nodes, &selfTimed{Node: memnode.New("n"), early: early})
+			nodes = append(nodes, &selfTimed{Node: memnode.New("n"), limit: config.NodeTimeout + later})
 			config.Peers = append(config.Peers, nodes[len(nodes)-1])
 		}
 		c := NewClient(config)
@@ -90,7 +90,7 @@ func TestGrantsAfterAReleaseThatEndedAreReleased(t *testing.T) {
 		const ttl, timeout = 12 * time.Second, 600 * time.Millisecond
 		config := Config{Env: &bubbleEnv{time.Now(), time.Hour}, Terms: Terms{TTL: ttl}, NodeTimeout: timeout}
 		n := &selfTimed{Node: memnode.New("n"), ordered: ordered, slow: 300 * time.Millisecond, deaf: true,
-			early: timeout - 100*time.Millisecond}
+			limit: 100 * time.Millisecond}
 		config.Peers = []Peer{n}
 		c := NewClient(config)
 		o := take(c, "x")

@@ -441,6 +441,10 @@ func (l *Lock) send(action core.Action, now time.Duration) {
 		}
 	case core.Release:
 		f.request.Next = l.proposal()
+		// It is sent, however late: the lease would keep others away for a TTL.
+		if f.patience = g.pacing.patience(l.terms.TTL); g.pacing.behind.Load() {
+			f.timeout = f.patience
+		}
 	case core.Extend:
 		f.request.OwnToken, f.request.TTL = l.extendWith(now)
 		f.request.Shared = action.Shared

@@ -310,3 +310,28 @@ func TestPartitionsLoseNoLock(t *testing.T) {
 		})
 	}
 }
+
+// A release that waits in the client for longer than the node timeout is sent all the same, as soon
+// as the server is back. Its lease would keep others away.
+func TestReleasesAreSentLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLoad(t, 2, 10*time.Second, func(s *serial) Peer { return &piped{serial: s} }, 1)
+		for _, s := range l.servers {
+			s.stall(2 * l.client.group.NodeTimeout)
+		}
+		for _, o := range l.owners {
+			o.a.Lock().Release(false)
+			time.Sleep(10 * wayThere) // the first is sent, the second waits for its answer
+		}
+		if f := <-l.owners[1].freed; !f.Failed() {
+			t.Error("the release was answered at once: the test shows nothing")
+		}
+		time.Sleep(l.behind() + 100*wayThere)
+		for i, s := range l.servers {
+			if lease, err := s.node.Inspect(t.Context(), "name 1"); err != nil || lease.Leased {
+				t.Errorf("server %d: %+v, %v; want the lease released", i, lease, err)
+			}
+		}
+		l.end()
+	})
+}

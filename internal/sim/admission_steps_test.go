@@ -90,7 +90,7 @@ func TestAdmissionStepMutants(t *testing.T) {
 			if i < 0 {
 				t.Fatal("there is no such mutant")
 			}
-			found, seeds := all[i].hunt(400, true, func(v Violation) bool {
+			found, seeds := all[i].hunt(1000, true, func(v Violation) bool {
 				what, _, _ := strings.Cut(v.Text, "\n")
 				return v.Check == "admission steps" && strings.Contains(what, c.step)
 			})
