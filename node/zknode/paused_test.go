@@ -234,13 +234,16 @@ func TestMarkOfBeforePromisesNothing(t *testing.T) {
 // The registers that were read are worth nothing if they were lost meanwhile.
 func TestLostWhileRegistersAreRead(t *testing.T) {
 	url, next := freshURL(), newHook()
-	n, other := voting(t, url, WithDial(next.dial)), voting(t, url)
+	other := voting(t, url)
+	n := open(t, url, WithDial(next.dial)) // it has seen no register, so that it looks for none before
+	lost := false
 	lose := func() {
 		other.lose(other.vote.Load().memory)
 		noted(t, other)
+		lost = true
 	}
 	next.Store(&lose)
-	if r, err := n.Registers(t.Context()); err == nil && r.Admitted {
-		t.Errorf("%+v of an ensemble that is out", r)
+	if r, err := n.Registers(t.Context()); !errors.Is(err, errNotAdmitted) || !lost {
+		t.Errorf("%+v, %v of an ensemble that is out (%v)", r, err, lost)
 	}
 }
