@@ -114,30 +114,72 @@ func (l *closing) Spawn(f func()) error {
 	return nil
 }
 
-// What comes when the connection was closed does not overtake a request about the same name that is
-// on the slow path. A release before its acquire would leave a lease behind.
-func TestSlowPathOfAClosedConnection(t *testing.T) {
-	link, under := new(closing), make(chan struct{})
-	p := slowPath{sender: &Sender{Link: link}}
-	send := func() outcome {
-		o := make(outcome, 1)
-		p.spawn(started{node.Request{Name: "a"}, time.Minute, o}, node.NotSent, func(context.Context) (node.Answer, error) {
+// late are the ways onto the slow path, and whether a request that cannot take it is not sent then.
+var late = map[string]struct {
+	spawn   func(p *slowPath, s started)
+	notSent bool
+}{
+	"send":   {(*slowPath).send, true},
+	"verify": {func(p *slowPath, s started) { p.verify(s, node.Answer{}) }, false},
+}
+
+// occupied returns a slow path on which a request about a name is under way, as long as under is open.
+func occupied(link resp.Link, name string, under chan struct{}) (p *slowPath, first outcome) {
+	p, first = &slowPath{sender: &Sender{Link: link}}, make(outcome, 1)
+	p.spawn(started{node.Request{Name: name}, time.Minute, first}, node.NotSent,
+		func(context.Context) (node.Answer, error) {
 			<-under
 			return node.Answer{}, nil
 		})
-		return o
+	return p, first
+}
+
+// What comes when the connection was closed does not overtake a request about the same name that is
+// on the slow path. A release before its acquire would leave a lease behind.
+func TestSlowPathOfAClosedConnection(t *testing.T) {
+	for name, way := range late {
+		link, under := new(closing), make(chan struct{})
+		p, first := occupied(link, "a", under)
+		second := make(outcome, 1)
+		way.spawn(p, started{node.Request{Name: "a"}, time.Minute, second})
+		if err := <-second; !errors.Is(err, engine.ErrClosed) || errors.Is(err, node.ErrNotSent) != way.notSent {
+			t.Errorf("%s: %v", name, err)
+		}
+		if !p.has("a") {
+			t.Error("the third would overtake the first")
+		}
+		close(under)
+		link.wait.Wait()
+		if err := <-first; err != nil {
+			t.Errorf("the first: %v", err)
+		}
 	}
-	first, second := send(), send()
-	if err := <-second; !errors.Is(err, engine.ErrClosed) {
-		t.Errorf("the second: %v", err)
-	}
-	if !p.has("a") {
-		t.Error("the third would overtake the first")
-	}
-	close(under)
-	link.wait.Wait()
-	if err := <-first; err != nil {
-		t.Errorf("the first: %v", err)
+}
+
+// A request that waits for another one about its name is answered before its caller gives up. The
+// next one waits for both.
+func TestSlowPathTakesTooLong(t *testing.T) {
+	for name, way := range late {
+		synctest.Test(t, func(t *testing.T) {
+			link, under := new(openLink), make(chan struct{})
+			p, first := occupied(link, "a", under)
+			second, start := make(outcome, 1), time.Now()
+			way.spawn(p, started{node.Request{Name: "a"}, 10 * time.Second, second})
+			if err := <-second; !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, node.ErrNotSent) != way.notSent {
+				t.Errorf("%s: %v", name, err)
+			}
+			if took := time.Since(start); took != 9*time.Second {
+				t.Errorf("%s: after %v", name, took)
+			}
+			if !p.has("a") {
+				t.Error("the third would overtake the first")
+			}
+			close(under)
+			link.wait.Wait()
+			if err := <-first; err != nil || p.has("a") {
+				t.Errorf("the first: %v; is one left: %v", err, p.has("a"))
+			}
+		})
 	}
 }
 
