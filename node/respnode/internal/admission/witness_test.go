@@ -1,12 +1,15 @@
 package admission
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"testing"
 
 	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/respnode/internal/command"
+	"github.com/fenlock/fenlock/node/respnode/internal/replytest"
 	"github.com/fenlock/fenlock/node/respnode/resp"
 )
 
@@ -140,6 +143,56 @@ func TestOrderOfAProof(t *testing.T) {
 		}
 		if p.Mark != "" && p.Mark != c.s.mark {
 			t.Errorf("the scripts compare %q with %q", p.Mark, c.s.mark)
+		}
+	}
+}
+
+// recording is the link of a server whose replica is recorded, unless step or look says why not.
+type recording struct {
+	up
+	step, look error
+	mark       string
+}
+
+func (*recording) Spawn(f func()) error { go f(); return nil }
+
+func (l *recording) Do(_ context.Context, c resp.Command) (resp.Reply, error) {
+	if c[0] == "WAIT" {
+		return resp.Number(0), nil
+	}
+	if l.step == nil {
+		l.mark = c[len(c)-1]
+	}
+	return resp.Text("admitted"), l.step
+}
+
+func (l *recording) Identify(_ context.Context, _ resp.Command, accept func(string, resp.Reply, uint64) error) error {
+	if l.mark != "" && l.look != nil {
+		return l.look
+	}
+	terms := resp.List([]resp.Reply{resp.Text("1000"), resp.Null(), resp.Text(cmp.Or(l.mark, "4567def"))})
+	return accept(replytest.Info("connected_slaves", "1", "slave0", "ip=::1,port=1,state=online,offset=9,lag=0"), terms, 0)
+}
+
+// A replica is recorded before the server promises anything. If that fails, or the server cannot be
+// looked at again, nothing is sent, and the next request begins with a look.
+func TestReplicaIsRecordedFirst(t *testing.T) {
+	refused, lost := errors.New("refused"), errors.New("lost")
+	for _, c := range []*recording{{}, {step: refused}, {look: lost}} {
+		v := New(nil, c, new(command.Keys), command.Errors{}, AllReplicas)
+		before, err := v.Look(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		after, err := v.Witnessed(t.Context(), before)
+		if want := cmp.Or(c.step, c.look); !errors.Is(err, want) || (after == nil) != (want != nil) {
+			t.Errorf("%+v: %+v, %v", c, after, err)
+		}
+		if after != nil && (after.seen.Recorded != 1 || after.mark != "4567def/1") {
+			t.Errorf("%+v", after)
+		}
+		if before.current() {
+			t.Errorf("%+v: the server is not looked at again", c)
 		}
 	}
 }
