@@ -249,3 +249,29 @@ func TestAdoptionsGivenUpAreNoAttempts(t *testing.T) {
 		h.end(c)
 	})
 }
+
+// What is waited for after its time is up ends with Close.
+func TestCloseWhileLateAnswersAreWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHiccups(t, 3, false)
+		h.dead(true, 3)
+		c := h.client(10*time.Second, 500*time.Millisecond)
+		o := take(c, "x")
+		time.Sleep(600 * time.Millisecond)
+		if n := c.group.unheard.len(); n != 1 {
+			t.Fatalf("the late answers of %d requests are waited for", n)
+		}
+		began := time.Now()
+		idle := make(chan struct{})
+		c.Close(func() { close(idle) })
+		<-o.done
+		if took := time.Since(began); took > 0 {
+			t.Errorf("the acquisition ended %v later", took)
+		}
+		<-idle
+		if n := c.group.unheard.len(); n > 0 {
+			t.Errorf("the late answers of %d requests are waited for", n)
+		}
+		time.Sleep(time.Minute)
+	})
+}
