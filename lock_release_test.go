@@ -165,6 +165,7 @@ func TestCloseEndsWhileLocksAreHeld(t *testing.T) {
 			take(t, l, fmt.Sprint("name ", i))
 			time.Sleep(third / 20)
 		}
+		time.Sleep(third / 2) // extensions are under way, and may be answered late
 		begun := time.Now()
 		time.AfterFunc(10*nodeTimeout, func() { c.set(0, 1, allOps, fault{}) }) // or it might never return
 		l.Close()
