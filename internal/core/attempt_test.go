@@ -388,6 +388,14 @@ func TestConfirm(t *testing.T) {
 		a.OnConfirm(1, 9, lost, start)
 		wantOver(t, &a, core.Contended) // its refusal counts in this round too
 	})
+	t.Run("nor of one that rejoins, whose answer is not waited for", func(t *testing.T) {
+		a := newAttempt(3)
+		act := acquire(&a, rejoining, granted(7), granted(9))
+		wantAction(t, act, core.Action{Op: core.Confirm, To: set(1, 2), Token: 9})
+		a.OnConfirm(1, 9, lost, start)
+		a.OnConfirm(2, 9, unknown, start)
+		wantOver(t, &a, core.NoQuorum)
+	})
 }
 
 // TestAcquireAgainstReference compares the decisions with a version that looks
