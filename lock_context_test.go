@@ -69,8 +69,9 @@ func TestContextEndsBeforeTheLoggerIsTold(t *testing.T) {
 // Not in a bubble: who waits for a mutex there stops the clock for good.
 func TestLoggerIsToldWithoutTheMutex(t *testing.T) {
 	var lock atomic.Pointer[fenlock.Lock]
-	told := make(chan bool, 1)
+	taken, told := make(chan struct{}), make(chan bool, 1)
 	logger := slog.New(funcHandler(func(slog.Record) {
+		<-taken
 		asked := make(chan struct{})
 		go func() {
 			lock.Load().Remaining()
@@ -79,13 +80,15 @@ func TestLoggerIsToldWithoutTheMutex(t *testing.T) {
 		select {
 		case <-asked:
 			told <- true
-		case <-time.After(time.Second):
+		case <-time.After(time.Minute): // a hang: it waits for the mutex
 			told <- false
 		}
 	}))
 	node := &faulty{Node: memnode.New("a"), start: time.Now(), faults: map[string]fault{extend: down}}
-	l := newLocker(t, fenlock.Config{Nodes: []fenlock.Node{node}, TTL: fenlock.MinTTL, Logger: logger})
+	// Long enough to be acquired on a busy machine.
+	l := newLocker(t, fenlock.Config{Nodes: []fenlock.Node{node}, TTL: 20 * fenlock.MinTTL, Logger: logger})
 	lock.Store(take(t, l, name))
+	close(taken)
 	if !<-told {
 		t.Error("the lock is blocked while the logger works")
 	}
