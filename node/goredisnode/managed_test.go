@@ -201,28 +201,33 @@ func TestAddressMovesToAnotherNodesServer(t *testing.T) {
 // old data came back with its mark.
 func TestStrayLeaseIsNotMade(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
+		const maxTTL = time.Minute // for so long it is out: longer than the rest takes
 		primary, replica := pair(t, kind)
-		knowing, other := joined(t, primary.Addr(), managedMaxTTL), joined(t, primary.Addr(), managedMaxTTL)
-		short := func(op node.Op, name string) node.Request {
-			r := request(op, name, "one")
-			r.TTL = managedTTL
-			return r
+		primary.MarkAdmitted("fenlock:", maxTTL)
+		knowing, other := joined(t, primary.Addr(), maxTTL), joined(t, primary.Addr(), maxTTL)
+		// answer is the first of a node: on a busy machine, server or replica may be too late for one.
+		answer := func(n node.Node, op node.Op, name string) (a node.Answer) {
+			eventually(t, func() (err error) {
+				a, err = n.Do(bounded(t), request(op, name, "one"))
+				name += "'"
+				return err
+			})
+			return a
 		}
-		if a, err := knowing.Do(bounded(t), short(node.Acquire, "warm up")); err != nil || a.Status != node.Granted {
-			t.Fatalf("%+v, %v", a, err)
+		if a := answer(knowing, node.Acquire, "warm up"); a.Status != node.Granted {
+			t.Fatalf("%+v", a)
 		}
 		replica.Do("REPLICAOF", "NO", "ONE")
 		follow(t, primary, replica)
 		primary.Do("REPLICAOF", "NO", "ONE")
-		if a, err := other.Do(bounded(t), short(node.Acquire, "another name")); err != nil || a.Status != node.Rejoining ||
-			a.Absence.Cause != node.Replaced {
-			t.Fatalf("%+v, %v; want it out, since it is another server now", a, err)
+		if a := answer(other, node.Acquire, "another name"); a.Status != node.Rejoining || a.Absence.Cause != node.Replaced {
+			t.Fatalf("%+v; want it out, since it is another server now", a)
 		}
-		if a, err := knowing.Do(bounded(t), short(node.Extend, "stray")); err != nil || a.Status != node.Rejoining {
-			t.Errorf("%+v, %v; want that it was not carried out", a, err)
+		if a := answer(knowing, node.Extend, "stray"); a.Status != node.Rejoining {
+			t.Errorf("%+v; want that it was not carried out", a)
 		}
-		if got := primary.Do("EXISTS", "fenlock:stray"); got != "0" {
-			t.Error("a lease was made")
+		if got := primary.Do("KEYS", "fenlock:stray*"); got != "[]" {
+			t.Errorf("a lease was made: %s", got)
 		}
 	})
 }
