@@ -36,7 +36,7 @@ tested() {
 # or failed without the name of a test is not run again.
 again() {
 	local log=$1 failed package names passed
-	grep -E '^panic|DATA RACE|^\s*--- SKIP' "$log" | grep -qv '^panic: test timed out after' && return 1
+	grep -E '^panic|DATA RACE|--- SKIP: \S+ \([0-9.]+s\)' "$log" | grep -qv '^panic: test timed out after' && return 1
 	[ "$(tail -n 1 "$log")" = FAIL ] || return 1 # go test has not come to its end
 	# What tests print is between these lines, may be like them, and may end without a newline. So a test that is not seen to pass
 	# has not, and the package says FAIL in the end if all its tests have ended.

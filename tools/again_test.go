@@ -103,6 +103,10 @@ func TestOK(t *testing.T) { fmt.Println("ok  \tm/other\t0.1s") }` + flaky}, "", 
 func TestTag(t *testing.T) { if tagged { t.Error("always") } }`}, "-tags=odd", ""},
 		"is skipped": {[]string{flaky + `
 func TestSkips(t *testing.T) { t.Skip() }`}, "", ""},
+		"is skipped behind a word": {[]string{passes + `
+func TestSkips(t *testing.T) { fmt.Print("a word"); t.SkipNow() }`}, "", ""},
+		"is skipped behind a word beside a flaky one": {[]string{flaky + `
+func TestSkips(t *testing.T) { fmt.Print("a word"); if first("skips") { t.SkipNow() } }`}, "", ""},
 		"is skipped in the end": {[]string{`
 func TestSkips(t *testing.T) { if first("skips") { t.Error("late") }; t.Skip() }`}, "", ""},
 	} {
