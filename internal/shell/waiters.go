@@ -117,7 +117,9 @@ func (s *waiters) ready() bool {
 	return s.state == listens
 }
 
-// notifiable reports whether enough nodes can notify for a waiter to rely on it.
+// notifiable reports whether enough nodes can notify for a waiter to rely on it. A node that could
+// once counts for ever: engines tell that they listen again, and not that they have ceased to. A
+// waiter whose notifications are lost asks after core.Backstop all the same.
 func (s *waiters) notifiable() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -18,8 +18,10 @@ type Link interface {
 	// returns as many replies, which have errors of their own; an error of its own, and no
 	// replies, if nothing was sent.
 	DoMulti(ctx context.Context, commands ...Command) ([]Reply, error)
-	// Exchange is DoMulti for the requests of many callers: it has no context, and ends
-	// within a few seconds by itself. It appends the replies to some.
+	// Exchange is DoMulti for the requests of many callers: it has no context. It ends by itself
+	// once the server has answered nothing for a few seconds. A server that answers one after the
+	// other in that time is slow, and another connection would not be faster. It appends the replies
+	// to some.
 	Exchange(commands []Command, replies []Reply) []Reply
 	// Identify sends INFO and another command over one connection, and passes the replies
 	// to accept, with the number of the connection.
