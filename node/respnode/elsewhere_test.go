@@ -49,9 +49,9 @@ type told chan error
 func (told) Wanted() bool                    { return true }
 func (c told) Done(_ node.Answer, err error) { c <- err }
 
-// A connection is lost when its server was looked at, and the request goes over a new one. The
-// address may lead to another server by then, which may be another node of the group: it votes
-// once.
+// A connection is lost after a look at its server, and the request goes over a new connection. The
+// address may lead to another server by then, which may be another node of the group. A server has
+// one vote.
 func TestConnectionMadeUnderARequest(t *testing.T) {
 	for second, counts := range map[string]bool{"own": true, "first": false} {
 		for _, started := range []bool{false, true} {

@@ -123,7 +123,8 @@ var late = map[string]struct {
 	"verify": {func(p *slowPath, s started) { p.verify(s, node.Answer{}) }, false},
 }
 
-// occupied returns a slow path on which a request about a name is under way, as long as under is open.
+// occupied returns a slow path on which a request about a name is under way, as long as under is
+// open.
 func occupied(link resp.Link, name string, under chan struct{}) (p *slowPath, first outcome) {
 	p, first = &slowPath{sender: &Sender{Link: link}}, make(outcome, 1)
 	p.spawn(started{node.Request{Name: name}, time.Minute, first}, node.NotSent,
