@@ -480,15 +480,18 @@ func TestExclusion(t *testing.T) {
 }
 
 func TestMaxHold(t *testing.T) {
+	t.Parallel()
+	// A command has a quarter of the TTL to end, also on a busy machine.
+	run := []string{"fenlock", "run", "--ttl", patientTTL.String(), "--max-hold", patientTTL.String(), "x", "--"}
 	h := newHome(t)
-	r := h.start("fenlock", "run", "--ttl", "1s", "--max-hold", "1s", "x", "--", "sleep", "60")
+	r := h.start(append(run, "sleep", "60")...)
 	r.want(76, "stopping the command (SIGTERM)", "--max-hold")
 	if strings.Contains(r.stderr.String(), "killing") {
 		t.Errorf("a command that ends by SIGTERM was killed: %s", &r.stderr)
 	}
 	// The leader ends, what it started ignores SIGTERM.
-	r = h.start("fenlock", "run", "--ttl", "1s", "--max-hold", "1s", "x", "--", "sh", "-c",
-		`sh -c 'trap "" TERM; for i in 1 2 3 4 5 6 7 8 9; do sleep 1; done; echo survived' & wait`)
+	r = h.start(append(run, "sh", "-c",
+		`sh -c 'trap "" TERM; for i in $(seq 60); do sleep 1; done; echo survived' & wait`)...)
 	r.want(76, "killing the command (SIGKILL)")
 	if out := r.rest(); out != "" {
 		t.Errorf("stdout: %q", out)
