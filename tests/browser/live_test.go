@@ -137,8 +137,8 @@ func TestPageOfALock(t *testing.T) {
 // program is there again.
 func TestPageComesBack(t *testing.T) {
 	t.Parallel()
-	servers := newGroup(t, 3, ttl)
-	acquire(t, newLocker(t, servers, "web-1"), "orders/42")
+	servers := newGroup(t, 3, longTTL)
+	acquire(t, newLocker(t, servers, "web-1", with(longTTL)), "orders/42")
 	address := fmt.Sprintf("127.0.0.1:%d", testserver.FreePort(t))
 	first := serve(t, servers, "--listen", address)
 	w := newWindow(t)
@@ -157,7 +157,7 @@ func TestPageComesBack(t *testing.T) {
 	refuse(t, address)
 	serve(t, servers, "--listen", address)
 	w.until(`document.getElementById("pulse").textContent === "live"`)
-	acquire(t, newLocker(t, servers, "web-2"), "a new one")
+	acquire(t, newLocker(t, servers, "web-2", with(longTTL)), "a new one")
 	w.shows(row(w, "a new one"), "web-2")
 }
 
