@@ -54,7 +54,7 @@ if [ "$fetched" -gt $most ]; then
 fi
 for module in $(find . -name go.mod -printf '%h\n' | sort); do
 	in=() # its workspace, unless it is in none
-	[[ $module = ./tools/etcd || $module = ./tools/versitygw ]] && in=(env GOWORK=off)
+	[[ $module = ./tools/?* ]] && in=(env GOWORK=off)
 	try "$module" "${in[@]}" go list -m all
 	try "$module" "${in[@]}" go list -deps -test ./...
 done
