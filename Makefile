@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 GOFMT := find . -name '*.go' -not -path './.*' -print0 | xargs -0 gofmt
 # In the order of how long their tests take: make test begins with the longest.
-MODULES := tests node/valkeynode . cmd/fenlock node/goredisnode node/zknode node/etcdnode node/pgnode node/mysqlnode examples/natsnode bench node/bucketnode deploy/check tools examples fence/fencepgx integration/fenlockcertmagic integration/fenlockcron integration/fenlockgocron integration/fenlockgoose integration/fenlockmigrate integration/fenlockotel
+MODULES := tests node/valkeynode . cmd/fenlock node/goredisnode node/zknode node/etcdnode node/pgnode node/mysqlnode node/natsnode bench node/bucketnode deploy/check tools examples fence/fencepgx integration/fenlockcertmagic integration/fenlockcron integration/fenlockgocron integration/fenlockgoose integration/fenlockmigrate integration/fenlockotel
 
 .PHONY: help build man site picture setup test campaigns race interop search-three search-shared search-export search-given search-full search-steps proof proof-audit sim faults compare overload fuzz bench bench-against verify verify-fmt verify-vet \
 	version release release-check verify-workflows verify-staticcheck verify-tidy verify-docs verify-clean fix fix-fmt fix-tidy fix-docs

@@ -86,7 +86,7 @@
 // about it.
 //
 // docs/adding-an-engine.md in fenlock's repository has the same in the order of the work,
-// with examples; examples/natsnode there is an engine that was written by it.
+// with examples; node/natsnode there is an engine that was written by it.
 //
 // # What a node.Queuer has to do
 //

@@ -13,6 +13,7 @@ require (
 	github.com/fenlock/fenlock/node/etcdnode v0.1.0
 	github.com/fenlock/fenlock/node/goredisnode v0.1.0
 	github.com/fenlock/fenlock/node/mysqlnode v0.1.0
+	github.com/fenlock/fenlock/node/natsnode v0.1.0
 	github.com/fenlock/fenlock/node/pgnode v0.1.0
 	github.com/fenlock/fenlock/node/valkeynode v0.1.0
 	github.com/fenlock/fenlock/node/zknode v0.1.0
@@ -48,6 +49,9 @@ require (
 	github.com/minio/md5-simd v1.1.2 // indirect
 	github.com/minio/minio-go/v7 v7.4.1 // indirect
 	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
+	github.com/nats-io/nats.go v1.55.0 // indirect
+	github.com/nats-io/nkeys v0.4.16 // indirect
+	github.com/nats-io/nuid v1.0.1 // indirect
 	github.com/pandatix/go-abnf v0.5.3 // indirect
 	github.com/philhofer/fwd v1.2.0 // indirect
 	github.com/prometheus/procfs v0.22.0 // indirect

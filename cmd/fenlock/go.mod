@@ -7,6 +7,7 @@ require (
 	github.com/fenlock/fenlock/node/bucketnode v0.1.0
 	github.com/fenlock/fenlock/node/etcdnode v0.1.0
 	github.com/fenlock/fenlock/node/mysqlnode v0.1.0
+	github.com/fenlock/fenlock/node/natsnode v0.1.0
 	github.com/fenlock/fenlock/node/pgnode v0.1.0
 	github.com/fenlock/fenlock/node/valkeynode v0.1.0
 	github.com/fenlock/fenlock/node/zknode v0.1.0
@@ -32,12 +33,15 @@ require (
 	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
 	github.com/jackc/pgx/v5 v5.13.0 // indirect
 	github.com/jackc/puddle/v2 v2.2.3 // indirect
-	github.com/klauspost/compress v1.19.2 // indirect
+	github.com/klauspost/compress v1.20.0 // indirect
 	github.com/klauspost/cpuid/v2 v2.4.0 // indirect
 	github.com/klauspost/crc32 v1.3.0 // indirect
 	github.com/minio/crc64nvme v1.1.1 // indirect
 	github.com/minio/md5-simd v1.1.2 // indirect
 	github.com/minio/minio-go/v7 v7.4.1 // indirect
+	github.com/nats-io/nats.go v1.55.0 // indirect
+	github.com/nats-io/nkeys v0.4.16 // indirect
+	github.com/nats-io/nuid v1.0.1 // indirect
 	github.com/philhofer/fwd v1.2.0 // indirect
 	github.com/rs/xid v1.6.0 // indirect
 	github.com/tinylib/msgp v1.6.4 // indirect

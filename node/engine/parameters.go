@@ -11,7 +11,7 @@ type Parameter struct {
 }
 
 // certified are the engines that read certificates by URL.TLSConfig.
-var certified = []string{"valkeynode", "mysqlnode", "etcdnode", "bucketnode"}
+var certified = []string{"valkeynode", "mysqlnode", "etcdnode", "bucketnode", "natsnode"}
 
 // Parameters are all query parameters of all engines. docs/engines.md has the same table.
 var Parameters = []Parameter{
@@ -21,8 +21,14 @@ var Parameters = []Parameter{
 	{"cert", certified, nil, "a PEM file with the client's certificate; goes with `key`"},
 	{"key", certified, nil, "a PEM file with the key of `cert`"},
 	{"servername", certified, nil, "the name in the server's certificate, if not the host"},
-	{"tls", []string{"mysqlnode", "bucketnode"}, []string{"on", "off"}, "On is the default, but for a loopback address"},
+	{"tls", []string{"mysqlnode", "bucketnode", "natsnode"}, []string{"on", "off"},
+		"On is the default, but for a loopback address"},
 	{"region", []string{"bucketnode"}, nil, "the region of the bucket, where the host does not say it"},
+	{"creds", []string{"natsnode"}, nil, "a file of NATS credentials (a JWT and its seed)"},
+	{"replicas", []string{"natsnode"}, []string{"1", "3", "5"},
+		"How many servers have the bucket, 1 if absent; another number is refused"},
+	{"sync_interval", []string{"natsnode"}, []string{"always"},
+		"The servers are configured so. `fenlock migrate` wants it"},
 	{"db", []string{"valkeynode"}, nil, "the number of the database, of a `unix://` URL only"},
 	{"witness", []string{"valkeynode"}, nil, "how many replicas must have what is promised before it counts, or `off`; all, if absent ([valkey.md](valkey.md#replicas))"},
 	{"sentineluser", []string{"valkeynode"}, nil, "the user at the sentinels"},

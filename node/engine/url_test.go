@@ -153,8 +153,8 @@ func TestParametersInDocuments(t *testing.T) {
 		have = append(have, strings.TrimSpace(line))
 	}
 	names := map[string]string{"valkeynode": "Valkey, Redis", "pgnode": "PostgreSQL", "mysqlnode": "MySQL, MariaDB",
-		"bucketnode": "S3",
-		"etcdnode":   "etcd"}
+		"bucketnode": "S3", "natsnode": "NATS",
+		"etcdnode": "etcd"}
 	var want []string
 	for _, p := range Parameters {
 		engines := "all but files"

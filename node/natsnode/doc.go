@@ -1,6 +1,5 @@
-// Package natsnode is an example of an engine on package cas, written by docs/adding-an-engine.md.
-// It is a node in a JetStream key-value bucket of NATS, one server or a cluster. It shows how much
-// a store with compare-and-swap needs, and is no part of a release.
+// Package natsnode is a node in a key-value bucket of NATS JetStream, on one server or a cluster.
+// Open opens it by a URL. README.md beside this file says how to set it up.
 //
 // The names of a stripe, with its register, are one record under one key. Package cas reads and
 // writes it, and decides; here is what it asks of a bucket (keys.go): the time, values with their
@@ -26,25 +25,32 @@
 //
 // A server acknowledges a write before it is on the disk: by default it syncs every two minutes. A
 // power cut, or one of most servers of a cluster, then loses leases and registers that were
-// promised. A token can come twice. All servers that may have the bucket need
+// promised. A token can come twice. All servers that may have the bucket need sync_interval:
+// always, which no client can see. So Migrate requires an assertion of it. The bucket keeps the
+// assertion as metadata, without which it is refused.
 //
-//	jetstream { sync_interval: always }
-//
-// which a client cannot see. So Open requires an assertion of it, Config.SyncAlways. The servers'
-// monitoring port shows it: "sync_always": true in the config of /jsz?config=1.
-//
-// A bucket must be made by Create. What other tools make has direct gets allowed. Any server may
+// A bucket must be made by Migrate. What other tools make has direct gets allowed. Any server may
 // answer these, with what was true some time ago. All other settings that count are looked at with
-// the time. A bucket with other settings is refused, with the setting's name (config.go has the
+// the time. A bucket with other settings is refused, with the setting's name (bucket.go has the
 // list).
 //
-// The user needs the rights to request $JS.API.STREAM.INFO.KV_bucket and
-// $JS.API.STREAM.MSG.GET.KV_bucket, to publish to $KV.bucket.>, and for admissions to
-// request $JS.API.CONSUMER.*.KV_bucket.> and $JS.API.CONSUMER.MSG.NEXT.KV_bucket.>; for
-// Create, $JS.API.STREAM.CREATE.KV_bucket. NATS tells of a missing right by the
-// connection's error handler (nats.ErrorHandler); the client that asked gets no answer, and
-// its request times out. The buckets of one group have different names: a bucket's name is what
-// its clients call the node.
+// NATS tells of a missing right beside all answers; the request that it is of would get none, and
+// is ended (link.go). Answers and notices come on subjects of the bucket, so that the rights of
+// README.md are all.
+//
+// # Connections
+//
+// A node has one connection, which it makes for its first request. The client library does not
+// reconnect: it would say less about what is wrong, and send requests later that no caller waits
+// for. The next request after a loss connects anew, to any of the hosts.
+//
+// # Waiters
+//
+// A client that listens is subscribed to a subject of its own. After a write was acknowledged, its
+// writer publishes the notices in it. A server says at once whether a client is subscribed at all,
+// and a client that is answers. A notice that is lost delays its waiter until that asks again. A
+// program with the right to publish on these subjects can make up notices, as it could with the
+// records.
 //
 // # A bucket that forgot
 //
@@ -54,7 +60,7 @@
 // outlives an admission.
 //
 // NATS compares one key, or the whole bucket, in a write. A write of a record compares the record,
-// and so the bucket. Create has revisions begin at a random number, and no two buckets have a
+// and so the bucket. Migrate has revisions begin at a random number, and no two buckets have a
 // revision in common. The first write of a stripe, which has none, compares the last write of the
 // whole bucket instead. The mark itself is read, after the time. A lease that is made although the
 // mark was removed meanwhile ends, at the latest, the longest lease after that, as the quarantine
@@ -82,13 +88,13 @@
 // (fenlock.Config.NewServers). Say that once: with it, a bucket of a group of one that was made
 // anew does not wait.
 //
-// The tests kill a server, and the leader of three, make a bucket anew, and remove its files. Two
-// things are relied upon. An acknowledged write outlives a power cut. A leader that was cut off
-// acknowledges nothing and stores nothing of its own.
+// The tests kill and stop a server, kill the leader of three, make a bucket anew, and remove its
+// files. Two things are relied upon. An acknowledged write outlives a power cut. A leader that was
+// cut off acknowledges nothing and stores nothing of its own.
 //
 // Its tokens are fenlock's own registers. The revisions of a bucket are no tokens: they grow with
 // each write under any key, and begin anew with a new bucket.
 //
-// Waiters poll. Names of one stripe wait for each other's writes. A record has to fit into a
-// message (max_payload, 1 MiB): some thousand leases in one stripe.
+// Names of one stripe wait for each other's writes. A record has to fit into a message
+// (max_payload, 1 MiB): some thousand leases in one stripe.
 package natsnode

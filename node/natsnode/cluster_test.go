@@ -3,36 +3,25 @@ package natsnode
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
 	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/internal/testserver"
 	"github.com/fenlock/fenlock/node"
 )
 
 // Three servers are one node. When the leader is killed, the others go on: what was granted
 // is still leased, and the register goes on from where it was.
 func TestLeaderIsKilled(t *testing.T) {
-	servers := newCluster(t)
-	addrs := ""
-	for _, s := range servers {
-		s.start()
-		t.Cleanup(s.kill)
-		addrs += ",nats://" + s.addr
-	}
-	nc := connect(t, addrs[len(",nats://"):], nats.RetryOnFailedConnect(true))
-	c := unused()
-	c.Replicas = 3
-	eventually(t, func(ctx context.Context) error { return Create(ctx, nc, c) })
-	var n *Node
-	eventually(t, func(ctx context.Context) (err error) { n, err = Open(ctx, nc, c); return err })
-	defer n.Close()
+	servers := testserver.StartNATSCluster(t, 3)
+	n := unjoined(t, unused(servers...))
+	eventually(t, n.Migrate)
 	join(t, n)
 	held := request("held", "me", 0)
-	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, held)))
+	eventually(t, func(ctx context.Context) error { _, err := n.Do(ctx, as(node.Acquire, held)); return err })
 
 	var last atomic.Uint64
 	grow := func(ctx context.Context) error {
@@ -54,36 +43,35 @@ func TestLeaderIsKilled(t *testing.T) {
 	for range 20 {
 		eventually(t, grow)
 	}
-	leader := n.keys.stream.CachedInfo().Cluster.Leader
+	leads := func() (leader string) {
+		eventually(t, func(ctx context.Context) error {
+			info, err := n.store.keys.info(ctx)
+			if err == nil {
+				leader = info.Cluster.Leader
+			}
+			return err
+		})
+		return leader
+	}
+	leader := leads()
 	for k, s := range servers {
 		if fmt.Sprint("s", k) == leader {
-			s.kill()
+			s.Kill()
 		}
 	}
 	eventually(t, grow)
-	if now := n.keys.stream.CachedInfo().Cluster.Leader; now == leader {
+	if now := leads(); now == leader {
 		t.Errorf("%s still leads", now)
 	}
 	for range 20 {
 		eventually(t, grow)
 	}
+	e, err := n.Examine(t.Context(), node.Look{})
+	if err != nil || !strings.Contains(fmt.Sprint(e.Findings), leader) {
+		t.Errorf("%+v, %v; want a finding about %s", e, err, leader)
+	}
 	want(t, node.Held)(n.Do(t.Context(), as(node.Acquire, request("held", "other", 0))))
 	if a := want(t, node.Granted)(n.Do(t.Context(), as(node.Extend, held))); a.Register == 0 {
 		t.Errorf("extended with %+v", a)
 	}
-}
-
-// eventually tries until there is no error, for a minute at most.
-func eventually(t *testing.T, f func(ctx context.Context) error) {
-	t.Helper()
-	var err error
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-		err = f(ctx)
-		cancel()
-		if err == nil {
-			return
-		}
-	}
-	t.Fatal(err)
 }
