@@ -37,6 +37,7 @@ func TestFenlockLinksLittle(t *testing.T) {
 		"net/http", "html/template", "github.com/fenlock/fenlock/node/etcdnode", "github.com/fenlock/fenlock/node/mysqlnode",
 		"github.com/fenlock/fenlock/node/pgnode", "github.com/fenlock/fenlock/node/zknode",
 		"github.com/fenlock/fenlock/node/bucketnode",
+		"github.com/fenlock/fenlock/node/natsnode",
 		"github.com/minio/",
 		module + "/internal/ui", module + "/internal/demo", module + "/internal/metrics",
 	}
@@ -185,7 +186,7 @@ func TestHandedOver(t *testing.T) {
 	// Each engine is there, and says why it cannot be used.
 	for _, url := range []string{
 		"postgres://u@127.0.0.1:1/d", "mysql://u@127.0.0.1:1/d", "etcd://127.0.0.1:1", "zk://127.0.0.1:1",
-		"s3://k:s@127.0.0.1:1/bucket/locks",
+		"s3://k:s@127.0.0.1:1/bucket/locks", "nats://127.0.0.1:1/LOCKS",
 	} {
 		h.start("fenlock", "run", "--no-wait", "--node", url, "a", "--", "true").want(exitNoQuorum, "127.0.0.1:1")
 	}

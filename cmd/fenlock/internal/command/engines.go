@@ -44,6 +44,7 @@ var engines = []engine{
 	{"etcd", []string{"etcd", "etcds"}, true, nil},
 	{"ZooKeeper", []string{"zk"}, true, nil},
 	{"S3", []string{"s3"}, false, nil},
+	{"NATS", []string{"nats"}, true, nil},
 }
 
 func openValkey(_ context.Context, raw, prefix string) (fenlock.Node, error) {

@@ -16,6 +16,7 @@ Where the lock is
     valkey-cluster://h1,h2/locks   a cluster, by some of its servers and a hash tag
     postgres://app@db/app    mysql://app@db/app    after "fenlock migrate"
     etcd://h1,h2,h3          zk://h1,h2,h3         one node each, however many hosts
+    nats://h1,h2,h3/BUCKET   after "fenlock migrate"
     s3://host/bucket/prefix  an object store, with the keys of the SDKs
   Three or five servers that do not communicate are usual: the lock works while a
   majority of them answers. All clients must name the same servers. Put a URL with a

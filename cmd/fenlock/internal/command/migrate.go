@@ -11,19 +11,20 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const migrateHelp = `Create the tables that a database needs for locks.
+const migrateHelp = `Create the tables that a database needs for locks, or the bucket of NATS.
 
-Only this command creates tables, and it can be repeated: existing tables of fenlock stay
-as they are, and other objects of the same name are an error.
-Valkey, Redis, etcd, ZooKeeper and files need no set-up.
+Only this command creates them, and it can be repeated: what fenlock has made stays as it
+is, and other objects of the same name are an error.
+Valkey, Redis, etcd, ZooKeeper, S3 and files need no set-up.
 
   fenlock migrate --node postgres://owner@db.example/app
   fenlock migrate --node postgres://owner@db.example/app --dry-run | less
+  fenlock migrate --node 'nats://owner@n1,n2,n3/LOCKS?replicas=3&sync_interval=always'
 
 Exit status
-  0   the tables are there
+  0   what a node needs is there
   64  wrong usage
-  69  a database cannot be reached, or refuses`
+  69  a store cannot be reached, or refuses`
 
 // migrateTimeout bounds what is done to one database.
 const migrateTimeout = time.Minute
@@ -39,19 +40,19 @@ func migrateCommand() *cobra.Command {
 	var dryRun bool
 	cmd := &cobra.Command{
 		Use:   "migrate",
-		Short: "Make the tables that a database needs",
+		Short: "Make the tables or the bucket that a node needs",
 		Long:  migrateHelp,
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return migrate(cmd, f, dryRun) },
 	}
 	f.register(cmd)
-	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print the statements, and send nothing")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print the statements or the configuration, and send nothing")
 	return cmd
 }
 
 func migrate(cmd *cobra.Command, f nodeFlags, dryRun bool) error {
 	if all, err := f.list(); err != nil || all == nil {
-		return errors.Join(err, exitf(exitUsage, "no nodes: name databases by --node or %s", nodesVariable))
+		return errors.Join(err, exitf(exitUsage, "no nodes: name them by --node or %s", nodesVariable))
 	}
 	nodes, err := f.open(cmd.Context())
 	if err != nil {
@@ -75,10 +76,10 @@ func migrate(cmd *cobra.Command, f nodeFlags, dryRun bool) error {
 		if err != nil {
 			return exitf(exitNoQuorum, "%s", flagNames.Replace(err.Error()))
 		}
-		say("%s: fenlock's tables are there", n)
+		say("%s: it has what fenlock needs", n)
 	}
 	if !found {
-		say("none of the nodes needs tables")
+		say("none of the nodes needs a set-up")
 	}
 	return nil
 }

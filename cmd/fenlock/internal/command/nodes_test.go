@@ -234,7 +234,7 @@ func TestChecksAreDocumented(t *testing.T) {
 	inCode := map[string]bool{}
 	for _, folder := range []string{"../doctor", "../../../../node/respnode/internal/examine",
 		"../../../../node/filenode", "../../../../node/pgnode", "../../../../node/mysqlnode",
-		"../../../../node/etcdnode", "../../../../node/zknode", "../../../../node/bucketnode"} {
+		"../../../../node/etcdnode", "../../../../node/zknode", "../../../../node/bucketnode", "../../../../node/natsnode"} {
 		files, err := filepath.Glob(folder + "/*.go")
 		if err != nil || len(files) == 0 {
 			t.Fatal(folder, err)

@@ -7,6 +7,7 @@ import (
 	"github.com/fenlock/fenlock/node/bucketnode"
 	"github.com/fenlock/fenlock/node/etcdnode"
 	"github.com/fenlock/fenlock/node/mysqlnode"
+	"github.com/fenlock/fenlock/node/natsnode"
 	"github.com/fenlock/fenlock/node/pgnode"
 	"github.com/fenlock/fenlock/node/zknode"
 )
@@ -18,4 +19,5 @@ var Open = map[string]func(url string) (fenlock.Node, error){
 	"etcd":       func(url string) (fenlock.Node, error) { return etcdnode.Open(url) },
 	"ZooKeeper":  func(url string) (fenlock.Node, error) { return zknode.Open(url) },
 	"S3":         func(url string) (fenlock.Node, error) { return bucketnode.Open(url) },
+	"NATS":       func(url string) (fenlock.Node, error) { return natsnode.Open(url) },
 }
