@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -37,6 +38,7 @@ var all = []engine{
 	{name: "MariaDB", start: mariadb},
 	{name: "etcd", start: etcd},
 	{name: "ZooKeeper", start: zookeeper},
+	{name: "NATS", start: nats},
 	{name: "S3", start: bucket, campaign: true},
 	{name: "Valkey and PostgreSQL", start: mixed, campaign: true},
 }
@@ -132,6 +134,29 @@ func zookeeper(t *testing.T, _ string) scene {
 		progress()
 		leader.Resume()
 	})
+	return s
+}
+
+func nats(t *testing.T, fenlock string) scene {
+	servers, ttl := testserver.StartNATSCluster(t, 3), 5*time.Second
+	var hosts []string
+	for _, one := range servers {
+		hosts = append(hosts, one.Addr())
+	}
+	s := scene{urls: []string{"nats://" + strings.Join(hosts, ",") + "/LOCKS?replicas=3&sync_interval=always"}, ttl: ttl}
+	for end := time.Now().Add(patience / 2); ; time.Sleep(100 * time.Millisecond) { // until they have elected a leader
+		output, err := exec.Command(fenlock, "migrate", "-q", "--node", s.urls[0]).CombinedOutput()
+		if err == nil {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%v\n%s", err, output)
+		}
+	}
+	for _, one := range servers {
+		s.disturb = append(s.disturb, func(progress func()) { one.Kill(); progress(); one.Restart() },
+			func(progress func()) { one.Pause(); progress(); one.Resume() })
+	}
 	return s
 }
 

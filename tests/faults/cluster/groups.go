@@ -20,6 +20,7 @@ var Groups = []Group{
 	{"mysql", []*Engine{MySQL}},
 	{"etcd", []*Engine{Etcd}},
 	{"zookeeper", []*Engine{ZooKeeper}},
+	{"nats", []*Engine{NATS}},
 	{"mixed", []*Engine{Valkey, Postgres}},
 	{"file", []*Engine{File}},
 }

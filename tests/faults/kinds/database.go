@@ -11,7 +11,8 @@ import (
 var databaseKinds = []Kind{
 	{
 		// It closes its connections and writes what it has.
-		Name: "restart", On: []string{cluster.Postgres.Name, cluster.MySQL.Name, cluster.Etcd.Name, cluster.ZooKeeper.Name},
+		Name: "restart", On: []string{cluster.Postgres.Name, cluster.MySQL.Name, cluster.Etcd.Name, cluster.ZooKeeper.Name,
+			cluster.NATS.Name},
 		Start: true, Goes: true, Shortest: 0.1, Longest: 2, Within: onlyFenlock,
 		Inject: func(s *Scene) (Heal, error) {
 			m := s.Member()

@@ -20,6 +20,7 @@ func TestOn(t *testing.T) {
 		"postgres":  "kill, stop server, starve, pause client, kill client, clock forward, clock back, NET, restart, replace, end sessions, crash backend, read only",
 		"mysql":     "kill, stop server, starve, pause client, kill client, clock forward, clock back, NET, restart, replace, end sessions, read only",
 		"etcd":      "kill, wipe, stop server, starve, pause client, kill client, NET, restart",
+		"nats":      "kill, wipe, stop server, starve, pause client, kill client, NET, restart",
 		"file":      "pause client, kill client, kill clients, full disk, replace file, remove pipes",
 		"zookeeper": "kill, wipe, stop server, starve, pause client, kill client, clock forward, clock back, NET, restart",
 	} {
@@ -41,7 +42,7 @@ func TestOn(t *testing.T) {
 // can be healed, leave a normal server, and cost what they are said to. What the network does is no
 // matter of the server's.
 func TestEngines(t *testing.T) {
-	for _, group := range cluster.Groups[1:5] {
+	for _, group := range cluster.Groups[1:6] {
 		t.Run(group.Name, func(t *testing.T) {
 			st := &stage{t: t, c: cluster.New(t, group, 1, cluster.Off, 1), clients: &standIns{n: 2}}
 			client, err := library.OpenNode(st.c.URLs(0)[0])

@@ -11,6 +11,7 @@ import (
 	"github.com/fenlock/fenlock/node/etcdnode"
 	"github.com/fenlock/fenlock/node/filenode"
 	"github.com/fenlock/fenlock/node/mysqlnode"
+	"github.com/fenlock/fenlock/node/natsnode"
 	"github.com/fenlock/fenlock/node/pgnode"
 	"github.com/fenlock/fenlock/node/valkeynode"
 	"github.com/fenlock/fenlock/node/zknode"
@@ -34,6 +35,8 @@ func OpenNode(url string) (node.Node, error) {
 		return mysqlnode.Open(url)
 	case "s3":
 		return bucketnode.Open(url)
+	case "nats":
+		return natsnode.Open(url)
 	case "etcd":
 		return etcdnode.Open(url)
 	case "zk":
