@@ -47,7 +47,7 @@ func (n *Node) Waiting(ctx context.Context, name string, limit int) (first []nod
 	return first, all, err
 }
 
-// see loads the record of a name for an operator.
+// see loads the record of a name for an operator, without the leases that have ended.
 func (n *Node) see(ctx context.Context, name string, look func(Loaded) error) error {
 	for try := 0; ; try++ {
 		l, err := n.store.Load(ctx, node.Stripe(name))
@@ -56,6 +56,9 @@ func (n *Node) see(ctx context.Context, name string, look func(Loaded) error) er
 				l.Close()
 			}
 			err = n.permits(l, node.Request{Op: node.Confirm})
+		}
+		if err == nil && l.Closer != nil {
+			l.Record, err = l.Closer(ctx)
 		}
 		switch {
 		case err == nil:

@@ -163,8 +163,23 @@ func (c *Clock) answered(stripe int, memory string, ask map[Part]Writer, at time
 	}
 }
 
-// At returns what a stripe's clock shows, at least, by what was seen of it before.
-func (c *Clock) At(stripe int, z Timed) time.Duration {
+// Listed fills in what a Store's List tells of a record: the record, and the clock by what was seen
+// of it before. No client may ever write there again, so a lease does not count if its session has
+// ended: ended is asked about each.
+func (c *Clock) Listed(l *Loaded, stripe int, z Timed, ended func(session string) (bool, error)) error {
+	l.Record, l.Clock = z.Record, c.at(stripe, z)
+	parts, err := z.Parts()
+	over := make(map[Part]bool)
+	for _, w := range parts {
+		if err == nil && w.Session != "" {
+			over[w.Part], err = ended(w.Session)
+		}
+	}
+	return errors.Join(err, drop(&l.Record, over))
+}
+
+// at returns what a stripe's clock shows, at least, by what was seen of it before.
+func (c *Clock) at(stripe int, z Timed) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if one := c.all[stripe]; one != nil && one.memory == z.Memory && one.at == z.At {

@@ -2,6 +2,7 @@ package zknode
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -95,4 +96,42 @@ func TestAbsentStripeAndClockAhead(t *testing.T) {
 	n.stop()
 	n.session.Close(true) // even its session is gone
 	eventually(t, other, as(node.Acquire, request("a", "next", 0)))
+}
+
+// A lock of a process that was killed is not shown once its session has ended, though no client has
+// written there since. That of a living process is shown, also to a client that has just come.
+func TestDeadHolderIsNotShown(t *testing.T) {
+	t.Parallel()
+	url := freshURL()
+	dead, living := voting(t, url), voting(t, url)
+	want(t, node.Granted)(dead.Do(t.Context(), as(node.Acquire, request("of the dead", "dead", 0))))
+	want(t, node.Granted)(living.Do(t.Context(), as(node.Acquire, request("of the living", "living", 0))))
+	shown := func() (names []string) {
+		n := open(t, url)
+		defer n.Close()
+		for _, name := range []string{"of the dead", "of the living"} {
+			if l, err := n.Inspect(t.Context(), name); err != nil {
+				t.Fatal(err)
+			} else if l.Leased {
+				names = append(names, "inspected "+name)
+			}
+		}
+		if err := n.List(t.Context(), "", func(l node.Lease) bool {
+			names = append(names, "listed "+l.Name)
+			return true
+		}); err != nil {
+			t.Fatal(err)
+		}
+		slices.Sort(names)
+		return names
+	}
+	all := []string{"inspected of the dead", "inspected of the living", "listed of the dead", "listed of the living"}
+	if got := shown(); !slices.Equal(got, all) {
+		t.Errorf("%q", got)
+	}
+	dead.stop()
+	dead.session.Close(true) // its process is gone, and its session
+	if got := shown(); !slices.Equal(got, []string{all[1], all[3]}) {
+		t.Errorf("%q, after the holder's session has ended", got)
+	}
 }

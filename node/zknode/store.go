@@ -212,14 +212,45 @@ func (s store) List(ctx context.Context, yield func(stripe int, l cas.Loaded) bo
 	if err != nil {
 		return err
 	}
-	return s.stripes(ctx, link, func(stripe int, z znode) bool {
+	ended := s.endedOf(ctx, link)
+	var failed error
+	err = s.stripes(ctx, link, func(stripe int, z znode) bool {
 		if !f.Votes || z.Memory != f.Memory {
 			z.Record = cas.Record{Register: z.Register}
 		}
-		l := cas.Loaded{Record: z.Record, Votes: f.Votes}
-		l.Clock = s.seen.At(stripe, z.Timed)
-		return yield(stripe, l)
+		l := cas.Loaded{Votes: f.Votes}
+		failed = s.seen.Listed(&l, stripe, z.Timed, ended)
+		return failed == nil && yield(stripe, l)
 	})
+	return cmp.Or(err, failed)
+}
+
+// endedOf returns what tells of many sessions whether they have ended, after what was written in
+// them was read. All that there are, are read once. A session that is not among them may have begun
+// since.
+func (n *ensemble) endedOf(ctx context.Context, link *session.Link) func(id string) (bool, error) {
+	var known map[string]bool
+	return func(id string) (bool, error) {
+		if known == nil {
+			replies, err := link.Do(ctx, wire.Children{Path: n.paths.sessions()})
+			if err = cmp.Or(err, n.unread(replies)); err != nil {
+				return false, err
+			}
+			known = make(map[string]bool)
+			for _, lives := range replies[0].Children {
+				known[lives] = false
+			}
+		}
+		if ended, is := known[id]; is {
+			return ended, nil
+		}
+		all, err := n.ended(ctx, []string{id})
+		if err != nil {
+			return false, err
+		}
+		known[id] = all[0]
+		return all[0], nil
+	}
 }
 
 // Reachable implements cas.Teller: a client that listens has a znode, which goes with its session.
