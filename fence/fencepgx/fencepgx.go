@@ -57,9 +57,11 @@ func (g Guard) Check(ctx context.Context, tx pgx.Tx, resource string, t fence.To
 	if table == "" {
 		table = fencesql.DefaultTable
 	}
-	// In one statement, so that nothing can come between reading and writing.
+	// In one statement, so that nothing can come between reading and writing. The operators are
+	// PostgreSQL's own, whatever the search_path has in front of them.
 	done, err := tx.Exec(ctx, `INSERT INTO `+table+` AS f (resource, token) VALUES ($1, $2) `+
-		`ON CONFLICT (resource) DO UPDATE SET token = excluded.token WHERE f.token <= excluded.token`, resource, int64(t))
+		`ON CONFLICT (resource) DO UPDATE SET token = excluded.token WHERE f.token OPERATOR(pg_catalog.<=) excluded.token`,
+		resource, int64(t))
 	if err != nil {
 		return fmt.Errorf("fencepgx: recording token %d for %q: %w", uint64(t), resource, err)
 	}
@@ -68,7 +70,8 @@ func (g Guard) Check(ctx context.Context, tx pgx.Tx, resource string, t fence.To
 	}
 	// The row is locked by now, so this is the token that refused ours.
 	var newest int64
-	if err := tx.QueryRow(ctx, `SELECT token FROM `+table+` WHERE resource = $1`, resource).Scan(&newest); err != nil {
+	err = tx.QueryRow(ctx, `SELECT token FROM `+table+` WHERE resource OPERATOR(pg_catalog.=) $1`, resource).Scan(&newest)
+	if err != nil {
 		return fmt.Errorf("fencepgx: token %d for %q was not recorded; reading the newest: %w", uint64(t), resource, err)
 	}
 	stale := &fence.StaleError{Resource: resource, Token: t, Newest: fence.Token(newest)}

@@ -115,6 +115,35 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// Operators of a schema in front of pg_catalog, with which each token would pass, are not those of
+// the guard.
+func TestShadowed(t *testing.T) {
+	pool, ctx := start(t, pgx.QueryExecModeCacheStatement), t.Context()
+	must(t, write(ctx, pool, pgx.ReadCommitted, 34))
+	err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+		for _, statement := range []string{
+			`CREATE SCHEMA theirs`,
+			`CREATE FUNCTION theirs.yes(bigint, bigint) RETURNS boolean LANGUAGE sql AS 'SELECT true'`,
+			`CREATE FUNCTION theirs.no(text, text) RETURNS boolean LANGUAGE sql AS 'SELECT false'`,
+			`CREATE OPERATOR theirs.<= (FUNCTION = theirs.yes, LEFTARG = bigint, RIGHTARG = bigint)`,
+			`CREATE OPERATOR theirs.= (FUNCTION = theirs.no, LEFTARG = text, RIGHTARG = text)`,
+			`SET LOCAL search_path = theirs, public, pg_catalog`,
+		} {
+			if _, err := tx.Exec(ctx, statement); err != nil {
+				return err
+			}
+		}
+		var leads bool
+		if err := tx.QueryRow(ctx, `SELECT 34::bigint <= 33::bigint`).Scan(&leads); err != nil || !leads {
+			t.Errorf("the test shows nothing: %v, %v", leads, err)
+		}
+		return fencepgx.Guard{}.Check(ctx, tx, resource, 33)
+	})
+	if stale := (*fence.StaleError)(nil); !errors.As(err, &stale) || stale.Newest != 34 {
+		t.Errorf("token 33 after 34: %v", err)
+	}
+}
+
 // Many holders write at once: what landed only ever grew, on each isolation level.
 func TestLoad(t *testing.T) {
 	pool := start(t, pgx.QueryExecModeCacheStatement)
