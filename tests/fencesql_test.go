@@ -201,6 +201,7 @@ func TestFenceSQL(t *testing.T) {
 			"SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()")
 	})
 	t.Run("PostgreSQL check-then-act loses", func(t *testing.T) { fenceSQLCheckThenAct(t, readCommitted(t)) })
+	t.Run("PostgreSQL takes no operator of others", func(t *testing.T) { fenceSQLShadowed(t, readCommitted(t)) })
 	t.Run("SQLite is busy until commit", func(t *testing.T) { fenceSQLBusy(t, openSQLite(t)) })
 }
 
@@ -522,5 +523,50 @@ func fenceSQLCheckThenAct(t *testing.T, db *fenceDB) {
 	}
 	if got := db.value(t); got != 33 {
 		t.Errorf("value %d: the paused client should have overwritten 34 here", got)
+	}
+}
+
+// Operators and types of a schema in front of pg_catalog, with which each token would pass, are not
+// those of the guard.
+func fenceSQLShadowed(t *testing.T, db *fenceDB) {
+	guard := fencesql.Guard{Dialect: fencesql.PostgreSQL, Table: "public.shadowed"}
+	schema, err := guard.Schema()
+	if err != nil {
+		t.Fatal(err)
+	}
+	db.SetMaxOpenConns(1) // the session that has the path
+	for _, statement := range []string{
+		`CREATE SCHEMA theirs`,
+		`CREATE TYPE theirs.text AS (trap integer)`,
+		`CREATE FUNCTION theirs.yes(bigint, bigint) RETURNS boolean LANGUAGE sql AS 'SELECT true'`,
+		`CREATE FUNCTION theirs.yes(bigint, integer) RETURNS boolean LANGUAGE sql AS 'SELECT true'`,
+		`CREATE FUNCTION theirs.no(text, text) RETURNS boolean LANGUAGE sql AS 'SELECT false'`,
+		`CREATE OPERATOR theirs.<= (FUNCTION = theirs.yes, LEFTARG = bigint, RIGHTARG = bigint)`,
+		`CREATE OPERATOR theirs.>= (FUNCTION = theirs.yes, LEFTARG = bigint, RIGHTARG = integer)`,
+		`CREATE OPERATOR theirs.= (FUNCTION = theirs.no, LEFTARG = text, RIGHTARG = text)`,
+		`SET search_path = theirs, public, pg_catalog`,
+		schema,
+	} {
+		if _, err := db.Exec(statement); err != nil {
+			t.Fatalf("%s: %v", statement, err)
+		}
+	}
+	for _, token := range []fence.Token{33, 34} {
+		if err := db.write(t.Context(), guard.Check, token); err != nil {
+			t.Errorf("token %d: %v", token, err)
+		}
+	}
+	stale := &fence.StaleError{}
+	if err := db.write(t.Context(), guard.Check, 33); !errors.As(err, &stale) || stale.Newest != 34 {
+		t.Errorf("token 33 after 34: %v", err)
+	}
+	var leads bool
+	if err := db.QueryRow(`SELECT 34::bigint <= 33::bigint`).Scan(&leads); err != nil || !leads {
+		t.Errorf("the test shows nothing: %v, %v", leads, err)
+	}
+	for _, token := range []int{0, int(fence.MaxToken) + 1} {
+		if _, err := db.Exec(fmt.Sprintf("INSERT INTO public.shadowed VALUES ('x', %d)", token)); err == nil {
+			t.Errorf("the table takes the token %d", token)
+		}
 	}
 }

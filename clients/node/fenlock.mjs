@@ -145,6 +145,6 @@ export async function hold (name, flags = [], program = 'fenlock') {
  */
 export async function guard (query, resource, token, table = 'fenlock_fence') {
   const { rowCount } = await query(`INSERT INTO ${table} AS f (resource, token) VALUES ($1, $2) ON CONFLICT (resource) ` +
-    'DO UPDATE SET token = excluded.token WHERE f.token <= excluded.token', [resource, token])
+    'DO UPDATE SET token = excluded.token WHERE f.token OPERATOR(pg_catalog.<=) excluded.token', [resource, token])
   if (rowCount !== 1) throw new StaleError(`token ${token} of '${resource}' is stale: a later holder has written`)
 }

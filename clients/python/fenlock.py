@@ -143,7 +143,9 @@ def guard(cursor, resource, token, table="fenlock_fence", mark="?"):
     Call it first in each transaction that writes. The cursor is of sqlite3, or with mark="%s" of a PostgreSQL driver.
     The table is that of Go's package fencesql: resource TEXT PRIMARY KEY, token BIGINT NOT NULL.
     """
+    # PostgreSQL's own operator, whatever the search_path has in front of it.
+    least = "<=" if mark == "?" else "OPERATOR(pg_catalog.<=)"
     cursor.execute(f"INSERT INTO {table} AS f (resource, token) VALUES ({mark}, {mark}) ON CONFLICT (resource) "
-                   "DO UPDATE SET token = excluded.token WHERE f.token <= excluded.token", (resource, token))
+                   f"DO UPDATE SET token = excluded.token WHERE f.token {least} excluded.token", (resource, token))
     if cursor.rowcount != 1:
         raise Stale(f"token {token} of {resource!r} is stale: a later holder has written")

@@ -82,7 +82,8 @@ type Guard struct {
 	Dialect Dialect
 	// Table is a name, or a schema's and a name with a dot between them; empty
 	// means DefaultTable. Letters, digits and underscores only: the name goes into
-	// the statements as it is, without quotes.
+	// the statements as it is, without quotes. Name the schema on PostgreSQL, if the sessions that
+	// write differ in their search_path: each of them could find another table.
 	Table string
 	// Refused is told of each write that is refused for its token, before Check returns; ctx is
 	// Check's. It may be nil. It must be safe for concurrent use.
@@ -117,7 +118,8 @@ func (g Guard) Check(ctx context.Context, tx *sql.Tx, resource string, t fence.T
 	}
 	// In one statement, so that nothing can come between reading and writing.
 	result, err := tx.ExecContext(ctx, g.bind(`INSERT INTO `+table+` AS f (resource, token) VALUES (?, ?) `+
-		`ON CONFLICT (resource) DO UPDATE SET token = excluded.token WHERE f.token <= excluded.token`), resource, int64(t))
+		`ON CONFLICT (resource) DO UPDATE SET token = excluded.token WHERE f.token `+g.operator("<=")+` excluded.token`),
+		resource, int64(t))
 	if err != nil {
 		return fmt.Errorf("fencesql: recording token %d for %q: %w", uint64(t), resource, err)
 	}
@@ -131,7 +133,8 @@ func (g Guard) Check(ctx context.Context, tx *sql.Tx, resource string, t fence.T
 
 	// The row is locked by now, so this is the token that refused ours.
 	var newest int64
-	err = tx.QueryRowContext(ctx, g.bind(`SELECT token FROM `+table+` WHERE resource = ?`), resource).Scan(&newest)
+	err = tx.QueryRowContext(ctx, g.bind(`SELECT token FROM `+table+` WHERE resource `+g.operator("=")+` ?`),
+		resource).Scan(&newest)
 	if err != nil {
 		return fmt.Errorf("fencesql: token %d for %q was not recorded; reading the newest: %w", uint64(t), resource, err)
 	}
@@ -185,13 +188,27 @@ func (g Guard) Schema() (string, error) {
 	// SQLite allows NULL in a primary key unless told otherwise. MySQL has no TEXT there,
 	// takes "a" for "A" in it, and may have tables that know no transactions.
 	resource, engine := "TEXT", ""
-	if g.Dialect == MySQL {
+	switch g.Dialect {
+	case PostgreSQL:
+		resource = "pg_catalog.text"
+	case MySQL:
 		resource, engine = "VARBINARY(1024)", " ENGINE=InnoDB"
 	}
 	return `CREATE TABLE IF NOT EXISTS ` + table + ` (
 	resource ` + resource + ` NOT NULL PRIMARY KEY,
-	token BIGINT NOT NULL CHECK (token BETWEEN 1 AND ` + fence.MaxToken.String() + `)
+	token BIGINT NOT NULL CHECK (token ` + g.operator(">=") + ` 1 AND token ` + g.operator("<=") + ` ` +
+		fence.MaxToken.String() + `)
 )` + engine, nil
+}
+
+// operator returns an operator as a statement of the dialect has it. On PostgreSQL, a schema in
+// front of pg_catalog in the search_path may have an operator of the same name, by which each token
+// passes.
+func (g Guard) operator(name string) string {
+	if g.Dialect == PostgreSQL {
+		return "OPERATOR(pg_catalog." + name + ")"
+	}
+	return name
 }
 
 // PostgreSQL cuts a longer name off in silence, and two could become one.
