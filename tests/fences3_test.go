@@ -228,6 +228,8 @@ func TestFenceS3Unconditional(t *testing.T) {
 			r.Header.Del("X-Amz-Meta-Fenlock-Token")
 			return true
 		},
+		"carries out what comes at once":  atOnce(),
+		"compares with an earlier object": earlier(),
 		"knows no conditions": func(w http.ResponseWriter, r *http.Request) bool {
 			if r.Method == "PUT" && r.Header.Get("If-None-Match") != "" {
 				http.Error(w, "<Error><Code>NotImplemented</Code></Error>", http.StatusNotImplemented)
@@ -266,6 +268,43 @@ func TestFenceS3Unconditional(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// atOnce is a store that looks at the condition, and writes a moment later. Of several writes over
+// one object all are carried out, if none reads in between.
+func atOnce() func(w http.ResponseWriter, r *http.Request) bool {
+	var mu sync.Mutex
+	over := "" // the ETag that is written over
+	return func(_ http.ResponseWriter, r *http.Request) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		etag := r.Header.Get("If-Match")
+		switch {
+		case r.Method != "PUT":
+			over = ""
+		case etag != "" && etag == over:
+			r.Header.Del("If-Match")
+		case etag != "":
+			over = etag
+		}
+		return true
+	}
+}
+
+// earlier is a store that takes the ETag of each object that was ever written there.
+func earlier() func(w http.ResponseWriter, r *http.Request) bool {
+	var mu sync.Mutex
+	known := map[string]bool{}
+	return func(_ http.ResponseWriter, r *http.Request) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		if etag := r.Header.Get("If-Match"); known[etag] {
+			r.Header.Del("If-Match")
+		} else if etag != "" {
+			known[etag] = true
+		}
+		return true
 	}
 }
 

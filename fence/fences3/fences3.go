@@ -21,8 +21,9 @@
 // pass. Therefore the content must contain a stamp, which is different each time. Write looks for
 // it and refuses content without it. A field of a JSON object or a comment will do.
 //
-// Some stores ignore conditions, and would write in any case. Before its first write, a
-// Guard tries that out on an object of its own, and refuses such a store: ErrUnconditional.
+// Some stores ignore conditions, and would write in any case, or carry out several writes over one
+// object that come at once. Before its first write, a Guard tries that out on an object of its own,
+// and refuses such a store: ErrUnconditional.
 //
 // All who write the object have to do it through a Guard. To delete it lets old tokens in again.
 package fences3
@@ -40,6 +41,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/fenlock/fenlock/fence"
@@ -201,7 +203,8 @@ func (g *Guard) try(ctx context.Context) error {
 		defer cancel()
 		g.send(ctx, http.MethodDelete, key, nil, nil)
 	}()
-	first, second := []byte("first"), []byte("second")
+	first, second, third := []byte("first"), []byte("second"), []byte("third")
+	var was string // the ETag of the first
 	for _, step := range []struct {
 		what string
 		body []byte
@@ -210,9 +213,9 @@ func (g *Guard) try(ctx context.Context) error {
 	}{
 		{"a new object was not written with If-None-Match: *", first, func(object) string { return "" }, true},
 		{"an object was overwritten in spite of If-None-Match: *", second, func(object) string { return "" }, false},
-		{"an object was overwritten in spite of If-Match with another ETag", second,
-			func(object) string { return `"00000000000000000000000000000000"` }, false},
 		{"an object was not written with If-Match and its ETag", second, func(o object) string { return o.etag }, true},
+		{"an object was overwritten in spite of If-Match with an earlier ETag", third,
+			func(object) string { return was }, false},
 	} {
 		before, err := g.read(ctx, key)
 		if err != nil {
@@ -234,8 +237,39 @@ func (g *Guard) try(ctx context.Context) error {
 			false: before.content}[step.want]):
 			return fmt.Errorf("%w: what was written is not what is read afterwards", ErrUnconditional)
 		}
+		was = cmp.Or(was, after.etag)
+	}
+	if err := g.race(ctx, key); err != nil {
+		return err
 	}
 	g.tried = true
+	return nil
+}
+
+// racers is how many writes over one object are sent at once.
+const racers = 4
+
+// race returns an error if a store carries out several writes over one object that come at once.
+// Such a store looks at the condition, and writes a moment later.
+func (g *Guard) race(ctx context.Context, key string) error {
+	over, err := g.read(ctx, key)
+	if err != nil {
+		return err
+	}
+	var all sync.WaitGroup
+	var won atomic.Int32
+	for i := range racers {
+		all.Go(func() { // one that fails has not won, and is no reason to refuse the store
+			if is, err := g.write(ctx, key, 7, fmt.Append(nil, "racer ", i), over.etag); err == nil && is {
+				won.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	if won.Load() > 1 {
+		return fmt.Errorf("%w: %d writes over one object that came at once were all carried out", ErrUnconditional,
+			won.Load())
+	}
 	return nil
 }
 
