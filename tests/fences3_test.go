@@ -271,6 +271,23 @@ func TestFenceS3Unconditional(t *testing.T) {
 	}
 }
 
+// A bucket with Object Lock takes no object without its hash.
+func TestFenceS3ObjectLock(t *testing.T) {
+	s, _ := startS3(t)
+	s.onTheWay(func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method == "PUT" && r.Header.Get("Content-Md5") == "" {
+			http.Error(w, "<Error><Code>InvalidRequest</Code></Error>", http.StatusBadRequest)
+			return false
+		}
+		return true
+	})
+	for token := range fence.Token(3) {
+		if err := s.guard().Write(t.Context(), "a", 1+token, note(token)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // atOnce is a store that looks at the condition, and writes a moment later. Of several writes over
 // one object all are carried out, if none reads in between.
 func atOnce() func(w http.ResponseWriter, r *http.Request) bool {

@@ -32,7 +32,9 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/md5"
 	"crypto/rand"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -170,11 +172,15 @@ func (g *Guard) read(ctx context.Context, key string) (o object, err error) {
 
 // write writes an object if it is what was read, and reports whether it was.
 func (g *Guard) write(ctx context.Context, key string, t fence.Token, body []byte, etag string) (is bool, err error) {
-	condition := http.Header{header: {t.String()}, "If-None-Match": {"*"}}
+	// A bucket that keeps versions from being deleted (Object Lock) takes no object without the hash.
+	sum := md5.Sum(body)
+	with := http.Header{header: {t.String()}, "Content-Md5": {base64.StdEncoding.EncodeToString(sum[:])}}
 	if etag != "" {
-		condition = http.Header{header: {t.String()}, "If-Match": {etag}}
+		with.Set("If-Match", etag)
+	} else {
+		with.Set("If-None-Match", "*")
 	}
-	status, _, said, err := g.send(ctx, http.MethodPut, key, condition, body)
+	status, _, said, err := g.send(ctx, http.MethodPut, key, with, body)
 	switch {
 	case err != nil:
 		return false, err

@@ -2,6 +2,7 @@ package bucketnode_test
 
 import (
 	"crypto/md5"
+	"encoding/base64"
 	"encoding/hex"
 	"fmt"
 	"io"
@@ -146,6 +147,10 @@ func (f *fake) serve(w http.ResponseWriter, r *http.Request, body string) {
 			return
 		}
 		sum := md5.Sum([]byte(body))
+		if r.Header.Get("Content-Md5") != base64.StdEncoding.EncodeToString(sum[:]) { // as of a bucket with Object Lock
+			fail(w, http.StatusBadRequest, "InvalidRequest")
+			return
+		}
 		o = object{body, `"` + hex.EncodeToString(sum[:]) + `"`, f.now()}
 		f.objects[key] = o
 		w.Header().Set("ETag", o.etag)

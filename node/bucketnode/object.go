@@ -3,8 +3,10 @@ package bucketnode
 import (
 	"bytes"
 	"context"
+	"crypto/md5"
 	"crypto/rand"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -225,9 +227,10 @@ func (o *object) put(ctx context.Context, key string, data []byte, etag string) 
 	} else {
 		options.SetMatchETag(etag)
 	}
-	sum := sha256.Sum256(data)
-	info, err := o.client.PutObject(ctx, o.bucket, key, bytes.NewReader(data), int64(len(data)), "",
-		hex.EncodeToString(sum[:]), options)
+	// A bucket that keeps versions from being deleted (Object Lock) takes no object without the MD5.
+	short, sum := md5.Sum(data), sha256.Sum256(data)
+	info, err := o.client.PutObject(ctx, o.bucket, key, bytes.NewReader(data), int64(len(data)),
+		base64.StdEncoding.EncodeToString(short[:]), hex.EncodeToString(sum[:]), options)
 	if err == nil && info.ETag == "" {
 		err = errors.New("the store's answer to a write has no ETag")
 	}
