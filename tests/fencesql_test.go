@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -564,9 +566,43 @@ func fenceSQLShadowed(t *testing.T, db *fenceDB) {
 	if err := db.QueryRow(`SELECT 34::bigint <= 33::bigint`).Scan(&leads); err != nil || !leads {
 		t.Errorf("the test shows nothing: %v, %v", leads, err)
 	}
+	for client, statement := range statementsOfClients(t) {
+		for i, token := range []int{33, 34, 33} {
+			done, err := db.Exec(statement, client, token)
+			if err != nil {
+				t.Fatalf("%s: %s: %v", client, statement, err)
+			}
+			if rows, err := done.RowsAffected(); err != nil || (rows == 1) != (i < 2) {
+				t.Errorf("%s: %d rows by token %d, %v", client, rows, token, err)
+			}
+		}
+	}
 	for _, token := range []int{0, int(fence.MaxToken) + 1} {
 		if _, err := db.Exec(fmt.Sprintf("INSERT INTO public.shadowed VALUES ('x', %d)", token)); err == nil {
 			t.Errorf("the table takes the token %d", token)
 		}
 	}
+}
+
+// statementsOfClients are what the guards of the clients in other languages send to PostgreSQL.
+func statementsOfClients(t *testing.T) map[string]string {
+	t.Helper()
+	all := make(map[string]string)
+	for client, command := range map[string]*exec.Cmd{
+		"Python": exec.Command("python3", "-c", `import fenlock
+class Cursor:
+    rowcount = 1
+    def execute(self, statement, values): print(statement.replace("%s", "$1", 1).replace("%s", "$2", 1))
+fenlock.guard(Cursor(), "r", 1, "public.shadowed", "%s")`),
+		"Node.js": exec.Command("node", "--input-type=module", "-e", `import { guard } from '../clients/node/fenlock.mjs'
+await guard(async statement => { console.log(statement); return { rowCount: 1 } }, 'r', 1, 'public.shadowed')`),
+	} {
+		command.Env = append(os.Environ(), "PYTHONPATH=../clients/python", "PYTHONDONTWRITEBYTECODE=1")
+		text, err := command.Output()
+		if err != nil {
+			t.Fatalf("%s: %v", client, err)
+		}
+		all[client] = strings.TrimSpace(string(text))
+	}
+	return all
 }
