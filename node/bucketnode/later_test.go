@@ -9,10 +9,13 @@ import (
 	"net/http/httptest"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/admit"
 )
 
 // A store that was replaced by one that ignores conditions is not admitted, although this process
@@ -174,4 +177,42 @@ func TestNothingOutlivesTheNode(t *testing.T) {
 
 func contextFor(t *testing.T, d time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(t.Context(), d)
+}
+
+// In a group that is in use, the other nodes' registers are larger each time that they are asked. A
+// store that has lost its memory is admitted all the same, with what they were.
+func TestAdmissionBesideTraffic(t *testing.T) {
+	f := newFake(t)
+	n := open(t, f.url("locks"))
+	group := node.Group{Nodes: []node.Node{n, &busy{name: "a"}, &busy{name: "b"}}, MaxTTL: time.Minute}
+	for _, other := range group.Nodes[1:] {
+		other.(*busy).terms = admit.TermsOf(group)
+	}
+	if err := n.Join(group); err != nil {
+		t.Fatal(err)
+	}
+	want(t, node.Rejoining)(n.Do(t.Context(), request(node.Acquire, "name")))
+	f.pass(2 * time.Minute)
+	time.Sleep(1100 * time.Millisecond) // for which a finding is believed
+	a := want(t, node.Granted)(n.Do(t.Context(), request(node.Acquire, "name")))
+	if a.Register <= 1000 {
+		t.Errorf("the register is %d, and the others' were larger", a.Register)
+	}
+}
+
+// busy is a node that votes, and whose registers grow.
+type busy struct {
+	node.Node
+	name  string
+	terms admit.Terms
+	asked atomic.Uint64
+}
+
+func (b *busy) String() string        { return b.name }
+func (b *busy) Engine() any           { return b }
+func (b *busy) Join(node.Group) error { return nil }
+
+func (b *busy) Registers(context.Context) (node.Registers, error) {
+	return node.Registers{Server: b.name, Memory: b.name, Admitted: true, MaxTTL: b.terms.MaxTTL,
+		Members: b.terms.Members, Tokens: map[int]fence.Token{node.Stripe("name"): fence.Token(1000 + b.asked.Add(1))}}, nil
 }

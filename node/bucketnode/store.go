@@ -7,6 +7,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"sync/atomic"
 
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/node"
@@ -20,6 +21,13 @@ type store struct {
 	proof         *proof
 	reads, writes *lane
 	joined        func() bool
+	raise         atomic.Pointer[raise] // what Mark does as well, nil at first
+}
+
+// raise is what registers have to be at least, if the object is still what was looked at.
+type raise struct {
+	over *snapshot
+	to   map[int]fence.Token
 }
 
 // change makes a state another one. It returns an error if the state is not what it was decided on.
@@ -180,6 +188,11 @@ func (s *store) Mark(ctx context.Context, f admit.Facts, own admit.Terms, empty 
 		return false, explained(err)
 	}
 	return s.instead(ctx, f, func(st *state) {
+		if r := s.raise.Load(); r != nil && r.over == f.State.(*snapshot) {
+			for stripe, token := range r.to {
+				st.Registers[stripe] = max(st.Registers[stripe], token)
+			}
+		}
 		if st.Terms == (admit.Terms{}) {
 			st.Terms = own
 		}
@@ -205,26 +218,10 @@ func (s *store) instead(ctx context.Context, f admit.Facts, to func(st *state)) 
 	return err == nil, explained(err)
 }
 
-// Raise implements admit.Store.
-func (s *store) Raise(ctx context.Context, f admit.Facts, tokens map[int]fence.Token) error {
-	raise := func(st *state) (any bool) {
-		for stripe, token := range tokens {
-			if st.Registers[stripe] < token {
-				st.Registers[stripe], any = token, true
-			}
-		}
-		return any
-	}
-	was := f.State.(*snapshot)
-	if was.state == nil || was.copied() || !raise(was.state.clone()) {
-		return nil
-	}
-	_, err := s.writes.join(ctx, &call{over: was, change: func(st *state) error {
-		raise(st)
-		return nil
-	}})
-	if errors.Is(err, cas.ErrConflict) {
-		return nil // the mark fails too, and the store is looked at again
-	}
-	return explained(err)
+// Raise implements admit.Store. The registers are raised by the write that sets the mark. With a
+// write of their own, the mark would be over what is no more, and the store be looked at again. As
+// long as the group is in use, the other nodes' registers are larger by then.
+func (s *store) Raise(_ context.Context, f admit.Facts, tokens map[int]fence.Token) error {
+	s.raise.Store(&raise{f.State.(*snapshot), tokens})
+	return nil
 }
