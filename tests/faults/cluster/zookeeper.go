@@ -14,7 +14,7 @@ import (
 // waiters. All clients have to name it by the same address, so the way through a
 // proxy is the harness's own addition to the URL.
 var ZooKeeper = &Engine{
-	Name: "zookeeper", Alone: true, TTL: 2 * time.Second, Lingers: 8 * time.Second, preloads: true,
+	Name: "zookeeper", TTL: 2 * time.Second, Lingers: 8 * time.Second, preloads: true,
 	start: func(t testing.TB, _ Persistence, environment []string) Server {
 		return &zookeeper{testserver.StartZooKeeperWith(t, environment), t}
 	},
