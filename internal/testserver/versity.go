@@ -43,8 +43,11 @@ func StartVersity(t testing.TB) *Versity {
 }
 
 // URL returns the URL of a node under a prefix of a bucket, with the keys.
-func (v *Versity) URL(bucket, prefix string) string {
-	return "s3://" + versityKey + ":" + versitySecret + "@" + v.Addr() + "/" + bucket + "/" + prefix
+func (v *Versity) URL(bucket, prefix string) string { return VersityURL(v.Addr(), bucket, prefix) }
+
+// VersityURL is the same by another address, of a proxy.
+func VersityURL(address, bucket, prefix string) string {
+	return "s3://" + versityKey + ":" + versitySecret + "@" + address + "/" + bucket + "/" + prefix
 }
 
 // Bucket returns the folder with the objects of a bucket, for tests that change them.

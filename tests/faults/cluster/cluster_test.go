@@ -60,7 +60,7 @@ func TestCluster(t *testing.T) {
 // What is asked of the servers of other engines.
 func TestEngines(t *testing.T) {
 	for name, product := range map[string]string{"postgres": "PostgreSQL ", "mysql": "MariaDB ", "etcd": "etcd 3.",
-		"nats": "NATS 2.", "zookeeper": "ZooKeeper 3."} {
+		"nats": "NATS 2.", "zookeeper": "ZooKeeper 3.", "s3": "S3 "} {
 		t.Run(name, func(t *testing.T) {
 			group, _ := On(name)
 			c := New(t, group, 1, Always, 1)

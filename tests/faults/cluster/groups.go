@@ -21,6 +21,7 @@ var Groups = []Group{
 	{"etcd", []*Engine{Etcd}},
 	{"zookeeper", []*Engine{ZooKeeper}},
 	{"nats", []*Engine{NATS}},
+	{"s3", []*Engine{S3}},
 	{"mixed", []*Engine{Valkey, Postgres}},
 	{"file", []*Engine{File}},
 }

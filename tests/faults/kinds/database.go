@@ -12,7 +12,7 @@ var databaseKinds = []Kind{
 	{
 		// It closes its connections and writes what it has.
 		Name: "restart", On: []string{cluster.Postgres.Name, cluster.MySQL.Name, cluster.Etcd.Name, cluster.ZooKeeper.Name,
-			cluster.NATS.Name},
+			cluster.NATS.Name, cluster.S3.Name},
 		Start: true, Goes: true, Shortest: 0.1, Longest: 2, Within: onlyFenlock,
 		Inject: func(s *Scene) (Heal, error) {
 			m := s.Member()

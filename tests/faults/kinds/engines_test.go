@@ -22,6 +22,7 @@ func TestOn(t *testing.T) {
 		"etcd":      "kill, wipe, stop server, starve, pause client, kill client, NET, restart",
 		"nats":      "kill, wipe, stop server, starve, pause client, kill client, NET, restart",
 		"file":      "pause client, kill client, kill clients, full disk, replace file, remove pipes",
+		"s3":        "kill, wipe, stop server, starve, pause client, kill client, NET, restart",
 		"zookeeper": "kill, wipe, stop server, starve, pause client, kill client, clock forward, clock back, NET, restart",
 	} {
 		group, _ := cluster.On(name)

@@ -17,7 +17,8 @@ var processKinds = []Kind{
 		Inject: crash(false),
 	},
 	{
-		Name: "wipe", On: []string{cluster.Valkey.Name, cluster.Etcd.Name, cluster.ZooKeeper.Name, cluster.NATS.Name},
+		Name: "wipe", On: []string{cluster.Valkey.Name, cluster.Etcd.Name, cluster.ZooKeeper.Name, cluster.NATS.Name,
+			cluster.S3.Name},
 		Forgets: true, Goes: true, Shortest: 0.1, Longest: 3, Within: onlyFenlock,
 		Inject: crash(true),
 	},
