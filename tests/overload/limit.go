@@ -26,9 +26,9 @@ func (s *shares) end() {
 	}
 }
 
-// limit gives each server so many hundredths of a core, by cgroups, and them before all clients: the
-// servers are not to wait for a processor of the clients'. Without the rights to that, all servers
-// get one core.
+// limit gives each server so many hundredths of a core, by cgroups, and that before the clients. No
+// server waits for a processor that a client has. Without the rights to that, all servers get one
+// core.
 func (s *shares) limit(servers []*testserver.Server, percent int) (err error) {
 	write := func(folder, file, text string) {
 		if err == nil {
