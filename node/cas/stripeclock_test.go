@@ -1,6 +1,7 @@
 package cas
 
 import (
+	"errors"
 	"testing"
 	"time"
 )
@@ -114,6 +115,13 @@ func TestWhereAClockBegins(t *testing.T) {
 		if err != nil || got.At != z.At || (got.At.Microseconds() == when.UnixMicro()) != want {
 			t.Errorf("in the year %d: %v, %v", year, z.At, err)
 		}
+	}
+}
+
+// A memory without its quotes is what no fenlock has written.
+func TestMemoryWithoutQuotes(t *testing.T) {
+	if z, err := ParseTimed([]byte("fenlock stripe 2\nmemory 5\n")); !errors.Is(err, ErrDamaged) {
+		t.Errorf("%+v, %v", z, err)
 	}
 }
 

@@ -144,9 +144,9 @@ func ParseTimed(text []byte) (z Timed, err error) {
 		return time.Duration(n) * time.Microsecond
 	}
 	z.There = true
-	if z.Memory, err = strconv.Unquote(field("memory")); err != nil {
-		bad = true
-	}
+	var unquoted error
+	z.Memory, unquoted = strconv.Unquote(field("memory"))
+	bad = bad || unquoted != nil
 	z.At = number(field("at"))
 	for n := number(field("parts")) / time.Microsecond; n > 0 && !bad; n-- {
 		session, at, _ := strings.Cut(field("by"), " ")
