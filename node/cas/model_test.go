@@ -59,7 +59,7 @@ type mClient struct {
 	waits          bool
 	asked, clock   int8
 	told           int8 // what is on its way: the clock of a notice
-	wrote          int8
+	session        int8 // the end of that in which it has written the lease, at least
 	znode          bool // of its session
 	announced      bool // it believes that the znode is there
 	own            int8 // the version in which it wrote the lease, or may have; 0: the lease is not its own
@@ -125,7 +125,7 @@ func (s *mState) settle(out mRule) {
 			c.asked, c.clock = 0, 0
 		}
 		if s.owner != int8(i) {
-			c.wrote, c.own = 0, 0
+			c.session, c.own = 0, 0
 		} else if c.own > s.written && out != mKept {
 			c.own = s.written // what counts is that it is not less
 		}
@@ -189,9 +189,10 @@ func (s mState) hear(out mRule, i int8, yield func(mState)) {
 	yield(s)
 }
 
-// expire ends the session of a client, as long after its last write as the longest lease.
+// expire ends the session in which a client has written the lease: not before the lease has ended,
+// counted from when that was decided.
 func (s mState) expire(out mRule, i int8, yield func(mState)) {
-	late := s.now-s.c[i].wrote >= mLong || out == mSession && s.now > s.c[i].wrote
+	late := s.now >= s.c[i].session
 	closed := s.c[i].own == 0 || out == mClosed && s.c[i].until <= s.now
 	if s.owner != i || !late && !closed {
 		return
@@ -244,9 +245,11 @@ func (s mState) write(out mRule, i int8, yield func(mState)) {
 		}
 		n.mRecord = r
 		n.now++
-		n.c[i].wrote = n.now
 		if changed {
-			n.c[i].own = r.version
+			n.c[i].own, n.c[i].session = r.version, asked+1
+			if out != mSession {
+				n.c[i].session += r.ends - clock
+			}
 		}
 		then(&n, &n.c[i])
 		n.c[i].see(out, r, n.now)

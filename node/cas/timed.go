@@ -66,7 +66,7 @@ func (z Timed) Parts() (all []Written, err error) {
 
 // Next returns the record that is written over this one, decided on when the stripe's clock showed
 // now, and which parts of leases it changes. These belong to what session returns for each.
-func (z Timed) Next(r Record, memory string, now time.Duration, session func(Part) string) (next Timed,
+func (z Timed) Next(r Record, memory string, now time.Duration, session func(Written) string) (next Timed,
 	changed []Written, err error) {
 	next = Timed{Record: r, Memory: memory, There: true, At: max(now.Truncate(time.Microsecond), z.At+time.Microsecond)}
 	next.Notices, next.Told = nil, 0 // the store has told them
@@ -82,7 +82,7 @@ func (z Timed) Next(r Record, memory string, now time.Duration, session func(Par
 	for _, w := range all {
 		old, is := before[w.Part]
 		if w.Writer = old.Writer; !is || old.Ends != w.Ends || w.Part == (Part{r.Touched, r.TouchedBy}) {
-			w.Writer = Writer{session(w.Part), next.At}
+			w.Writer = Writer{session(w), next.At}
 			changed = append(changed, w)
 		}
 		next.by = append(next.by, w.Writer)

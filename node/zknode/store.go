@@ -22,7 +22,7 @@ type under struct {
 }
 
 // session is that in which all is written over a link.
-func (u under) session(cas.Part) string { return idOf(u.link.ID) }
+func (u under) session(cas.Written) string { return idOf(u.link.ID) }
 
 // Load implements cas.Store. What fails is begun again, unless a person has to mend it.
 func (s store) Load(ctx context.Context, stripe int) (cas.Loaded, error) {
