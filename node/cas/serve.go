@@ -39,9 +39,11 @@ func (l Loaded) decide(stripe int, r node.Request, now time.Duration, reachable 
 	if d.answer.Status == node.Granted && (r.Op == node.Acquire || r.Op == node.Extend) {
 		d.after.Touched, d.after.TouchedBy = r.Name, r.Holder
 	}
-	d.after.Leases, d.after.Queues = encodeLeases(store.Leases), encodeQueues(store.Queues)
-	if d.write = d.answer.Status == node.Granted || len(notify) > 0 || !d.after.same(l.Record); !d.write {
-		return d, nil
+	if d.write = d.answer.Status == node.Granted || len(notify) > 0; !d.write {
+		d.after.Leases, d.after.Queues = encodeLeases(store.Leases), encodeQueues(store.Queues)
+		if d.write = !d.after.same(l.Record); !d.write {
+			return d, nil
+		}
 	}
 	// What has ended goes when something is written, and is no reason to write.
 	maps.DeleteFunc(store.Leases, func(_ string, l rule.Lease) bool { return l.Expires <= now })
