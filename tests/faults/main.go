@@ -99,9 +99,6 @@ func parse(args []string, usage io.Writer) (campaign, error) {
 		return c, fmt.Errorf("what is -locks %q? There are %s", c.Locks, strings.Join(library.Locks, ", "))
 	case c.Locks != library.Exclusive && (c.Library != library.Fenlock || c.compares):
 		return c, errors.New("-locks is for fenlock: the other libraries, and -compare, have exclusive ones")
-	case c.Locks == library.Shared && slices.ContainsFunc(group.Engines, func(e *cluster.Engine) bool { return e.Alone }):
-		return c, fmt.Errorf("the nodes of -engine %s lease a name to one holder only, so that there are no -locks shared",
-			group.Name)
 	case c.Steps && (group.Name != cluster.Groups[0].Name || c.Library != library.Fenlock || c.compares):
 		return c, errors.New("-steps is for fenlock on Valkey")
 	case flags.NArg() > 0:

@@ -89,7 +89,6 @@ func TestWrongFlags(t *testing.T) {
 		"-engine etcd -kinds replace": `no kind of fault "replace"`,
 		"-engine etcd -compare":       "for Valkey",
 		"-locks read":                 "exclusive, shared, several, slots, lead",
-		"-engine etcd -locks shared":  "lease a name to one holder only",
 		"-locks lead -compare":        "-locks is for fenlock",
 		"-engine etcd -steps":         "-steps is for",
 		"-library redsync -steps":     "-steps is for",

@@ -28,9 +28,6 @@ type Engine struct {
 	// network.
 	Local bool
 
-	// Alone: its nodes lease a name to one holder only (they are no node.Sharer).
-	Alone bool
-
 	// preloads: the server's clock can be moved by a library that it preloads.
 	preloads bool
 

@@ -14,7 +14,7 @@ import (
 // Etcd is an etcd cluster of one member. It is a static program, whose clock no library
 // can move; and it has none that decides: it counts leases by a monotonic one.
 var Etcd = &Engine{
-	Name: "etcd", Alone: true, TTL: 2 * time.Second, Lingers: 5 * time.Second,
+	Name: "etcd", TTL: 2 * time.Second, Lingers: 5 * time.Second,
 	start: func(t testing.TB, _ Persistence, _ []string) Server {
 		all := testserver.StartEtcd(t, 1)
 		return etcd{all.Members[0], all, t}
