@@ -7,7 +7,6 @@ import (
 	"math"
 	"time"
 
-	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/admit"
 	"github.com/fenlock/fenlock/node/engine"
@@ -17,13 +16,11 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// voting implements admit.Store, whose methods are below. A store is the one that wrote a mark if
+// voting implements admit.Store, but for Raise. A store is the one that wrote a mark if
 // three things hold. Its cluster has the same id, raft has gone on, and the mark is where it was
 // written. etcd measures time only by etcd leases, so a store is noted to be out in two steps.
 // First the mark is removed. When that is certain, an etcd lease as long as the quarantine is
 // requested.
-var _ admit.Store = (*voting)(nil)
-
 // looked is what was read of a store. It is admit.Facts.State.
 type looked struct {
 	cluster     string
@@ -36,16 +33,13 @@ type looked struct {
 	stamp       int64 // the revision of its key
 	seen        seen
 	quarantine  *mvccpb.KeyValue // nil if it is not there
-	recorded    bool             // there are registers or leases
+	recorded    bool             // there are stripes
 	status      *clientv3.StatusResponse
 }
 
 // Facts implements admit.Store.
 func (v *voting) Facts(ctx context.Context) (admit.Facts, error) {
 	l, f, err := v.look(ctx)
-	v.mu.Lock()
-	v.failed = err
-	v.mu.Unlock()
 	if err == nil && f.Votes && v.admission.Check(f.Terms) == nil {
 		v.votes(&standing{l.meta.mod, f.Server, f.Memory, f.Terms, l.dials, l.lives})
 		v.see(l)
@@ -72,8 +66,8 @@ func (v *voting) look(ctx context.Context) (l *looked, f admit.Facts, err error)
 		a, err = txn{Then: []clientv3.Op{
 			clientv3.OpGet(n.keys.meta()), clientv3.OpGet(n.keys.notice()), clientv3.OpGet(n.keys.seen()),
 			clientv3.OpGet(n.keys.stamp(), clientv3.WithKeysOnly()), clientv3.OpGet(n.keys.quarantine()),
-			clientv3.OpGet(n.keys.registers(), clientv3.WithPrefix(), clientv3.WithCountOnly()),
-			clientv3.OpGet(n.keys.leases(), clientv3.WithPrefix(), clientv3.WithCountOnly()),
+			clientv3.OpGet(n.keys.stripes(), clientv3.WithPrefix(), clientv3.WithCountOnly()),
+			clientv3.OpGet(n.keys.before(), clientv3.WithPrefix(), clientv3.WithCountOnly()),
 		}}.send(ctx, clientv3.NewKV(c))
 		if err == nil {
 			err = v.hear(a.Header, floor)
@@ -123,7 +117,10 @@ func (v *voting) look(ctx context.Context) (l *looked, f admit.Facts, err error)
 	if kvs := got[4].Kvs; len(kvs) > 0 {
 		l.quarantine = kvs[0]
 	}
-	l.recorded = got[5].Count+got[6].Count > 0
+	l.recorded = got[5].Count > 0
+	if got[6].Count > 0 {
+		return l, f, olderFormat(1)
+	}
 	return l, f, v.judge(ctx, l, &f)
 }
 
@@ -136,7 +133,7 @@ func (v *voting) judge(ctx context.Context, l *looked, f *admit.Facts) error {
 	case l.meta.mark != nil:
 		f.Terms, f.Memory, f.Empty = l.meta.terms, l.meta.Memory, l.meta.Empty
 		f.Marked, f.Votes, f.Recorded = true, v.whole(l, l.meta), true
-		if f.Cause = node.SetBack; l.meta.Cluster != l.cluster || l.meta.Stamped && l.stamp != l.meta.mod {
+		if f.Cause = node.SetBack; l.meta.Cluster != l.cluster || l.stamp != l.meta.mod {
 			f.Cause = node.Replaced
 		}
 		return nil
@@ -144,7 +141,7 @@ func (v *voting) judge(ctx context.Context, l *looked, f *admit.Facts) error {
 		f.Cause, f.Recorded = node.Unused, l.recorded || used
 		return nil
 	}
-	is := l.notice.Stamped && v.whole(l, l.notice) // an older program left the leases as they were
+	is := v.whole(l, l.notice)
 	f.Terms, f.Recorded, f.Cause = l.notice.terms, l.recorded || used || !l.notice.Fresh || !is, node.Replaced
 	if !is {
 		return nil
@@ -194,7 +191,7 @@ func elapsed(granted, ttl int64) time.Duration {
 // than the revisions want. Each entry makes at most one revision, and the store that wrote the mark
 // has a larger index than the mark says.
 func (v *voting) whole(l *looked, k kept) bool {
-	return !k.lost && k.Cluster == l.cluster && (!k.Stamped || l.stamp == k.mod) &&
+	return !k.lost && k.Cluster == l.cluster && l.stamp == k.mod &&
 		l.index >= max(k.Index, l.seen.Index) && l.term >= max(k.Term, l.seen.Term) &&
 		l.revision-k.mod < int64(l.index-k.Index)
 }
@@ -218,7 +215,7 @@ func (v *voting) see(l *looked) {
 	})
 }
 
-// Note implements admit.Store.
+// Note implements admit.Store. No lease of before counts: the memory has another name.
 func (v *voting) Note(ctx context.Context, f admit.Facts) (bool, error) {
 	l := f.State.(*looked)
 	if err := v.oneCluster(ctx, l.cluster); err != nil {
@@ -228,12 +225,11 @@ func (v *voting) Note(ctx context.Context, f admit.Facts) (bool, error) {
 		return v.quarantine(ctx, f, l)
 	}
 	n := v.cluster
-	lost := mark{Format: format, Cluster: l.cluster, Memory: rand.Text(), Index: l.index, Term: l.term, Stamped: true,
+	lost := mark{Format: format, Cluster: l.cluster, Memory: rand.Text(), Index: l.index, Term: l.term,
 		Fresh: !f.Recorded, Cause: causes[f.Cause]}
 	lost.record(f.Terms)
 	at, err := v.change(ctx, l, n.keys.notice(), lost,
-		clientv3.OpDelete(n.keys.meta()), clientv3.OpDelete(n.keys.seen()), clientv3.OpDelete(n.keys.quarantine()),
-		clientv3.OpDelete(n.keys.leases(), clientv3.WithPrefix()))
+		clientv3.OpDelete(n.keys.meta()), clientv3.OpDelete(n.keys.seen()), clientv3.OpDelete(n.keys.quarantine()))
 	return at != 0, err
 }
 
@@ -268,7 +264,7 @@ func (v *voting) Mark(ctx context.Context, f admit.Facts, own admit.Terms, empty
 	if l.meta.mark != nil || l.notice.mark == nil || n.dials.Load() != l.dials {
 		return false, nil
 	}
-	m := mark{Format: format, Cluster: l.cluster, Memory: l.notice.Memory, Index: l.index, Term: l.term, Stamped: true,
+	m := mark{Format: format, Cluster: l.cluster, Memory: l.notice.Memory, Index: l.index, Term: l.term,
 		Empty: empty}
 	if f.Terms.Members == admit.AnyMembers {
 		own.Members = f.Terms.Members
@@ -295,43 +291,10 @@ func (v *voting) change(ctx context.Context, l *looked, key string, to mark, mor
 	n := v.cluster
 	a, err := n.commit(ctx, txn{
 		If:   append(l.meta.unchanged(), l.notice.unchanged()...),
-		Then: append(more, clientv3.OpPut(key, encode(to)), clientv3.OpPut(n.keys.stamp(), "")),
+		Then: append(more, clientv3.OpPut(key, encode(to)), clientv3.OpPut(n.keys.stamp(), to.Memory)),
 	})
 	if err != nil || !a.Succeeded {
 		return 0, err
 	}
 	return a.Header.Revision, nil
-}
-
-// raiseAtOnce is how many registers are written in one transaction. etcd allows 128
-// operations unless told otherwise.
-const raiseAtOnce = 100
-
-// Raise implements admit.Store.
-func (v *voting) Raise(ctx context.Context, _ admit.Facts, tokens map[int]fence.Token) error {
-	n := v.cluster
-	for {
-		a, err := n.read(ctx, clientv3.OpGet(n.keys.registers(), clientv3.WithPrefix()))
-		if err != nil {
-			return err
-		}
-		own, mods, err := n.keys.readRegisters(responses(a)[0])
-		if err != nil {
-			return err
-		}
-		var t txn
-		for stripe, token := range tokens {
-			if token > own[stripe] && len(t.Then) < raiseAtOnce {
-				key := n.keys.register(stripe)
-				t.If = append(t.If, clientv3.Compare(clientv3.ModRevision(key), "=", mods[stripe]))
-				t.Then = append(t.Then, clientv3.OpPut(key, formatRegister(token)))
-			}
-		}
-		if len(t.Then) == 0 {
-			return nil
-		}
-		if _, err := n.commit(ctx, t); err != nil {
-			return err
-		}
-	}
 }

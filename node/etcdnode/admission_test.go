@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -48,9 +49,9 @@ func TestDeletedMark(t *testing.T) {
 	t.Parallel()
 	e := testserver.StartEtcd(t, 1)
 	n := unjoined(t, "etcd://"+e.Addrs())
-	join(t, n, 500*time.Millisecond, false)
+	join(t, n, time.Second, false)
 	became(t, n, request(node.Acquire, "a", "1", 300*time.Millisecond), node.Granted)
-	held := request(node.Acquire, "b", "1", time.Minute)
+	held := request(node.Acquire, "b", "1", time.Second)
 	low := must(t, n, held, node.Granted).Register
 	c := raw(t, e)
 	for _, r := range []node.Request{as(node.Extend, held), request(node.Acquire, "a", "2", time.Second),
@@ -61,7 +62,7 @@ func TestDeletedMark(t *testing.T) {
 		must(t, n, r, node.Rejoining)
 		became(t, n, request(node.Acquire, "other", fmt.Sprint(r.Op), 100*time.Millisecond), node.Granted)
 	}
-	must(t, n, as(node.Release, held), node.Lost) // all leases went with the first note
+	must(t, n, as(node.Release, held), node.Lost) // no lease of before the first note counts
 	held.Token = 1
 	if a := must(t, n, held, node.Granted); a.Register != low+1 {
 		t.Errorf("granted %d after %d: the registers were there", a.Register, low)
@@ -89,8 +90,8 @@ func TestSetBack(t *testing.T) {
 	m := e.Members[0]
 	url := "etcd://" + e.Addrs()
 	n, other := unjoined(t, url), unjoined(t, url)
-	join(t, n, 10*time.Second, true)
-	join(t, other, 10*time.Second, true)
+	join(t, n, time.Minute, true)
+	join(t, other, time.Minute, true)
 	await(t, n)
 	await(t, other)
 	stray := request(node.Acquire, "stray", "1", time.Minute) // no timer must go off, and hear of it first
@@ -116,12 +117,6 @@ func TestSetBack(t *testing.T) {
 	}
 	e.Start(m)
 	var said string
-	leases := func() []string { return beginning(keysOf(t, raw(t, e), etcdnode.DefaultPrefix), "lease/") }
-	// As a client does whose answer is lost, or that has not heard of later revisions.
-	if _, err := raw(t, e).Put(t.Context(), etcdnode.DefaultPrefix+"lease/another",
-		strings.TrimPrefix(leases()[0], "lease/stray ")); err != nil {
-		t.Fatal(err)
-	}
 	eventually(t, func() error {
 		a, err := n.Do(within(t, 2*time.Second), as(node.Extend, stray))
 		if err == nil {
@@ -132,9 +127,6 @@ func TestSetBack(t *testing.T) {
 		}
 		return nil
 	})
-	if all := leases(); len(all) != 2 {
-		t.Errorf("with the mark of before there are the leases %q", all)
-	}
 	eventually(t, func() error {
 		a, err := other.Do(within(t, 2*time.Second), request(node.Acquire, "a", "2", time.Second))
 		if err != nil {
@@ -149,62 +141,50 @@ func TestSetBack(t *testing.T) {
 	if !strings.Contains(said, "set back from revision") {
 		t.Errorf("said %q", said)
 	}
-	if after := leases(); len(after) != 0 {
-		t.Errorf("the store is noted to be out, and has the leases %q", after)
-	}
 	late := unjoined(t, url) // a client that comes now finds it written down
-	join(t, late, 10*time.Second, true)
+	join(t, late, time.Minute, true)
 	must(t, late, request(node.Acquire, "b", "3", time.Second), node.Rejoining)
-	became(t, late, request(node.Acquire, "a", "2", time.Second), node.Granted)
+	became(t, late, request(node.Acquire, "stray", "2", time.Second), node.Granted) // no lease of before counts
 	became(t, n, request(node.Acquire, "n", "2", time.Second), node.Granted)
 }
 
-// Keys that fenlock never writes were written by hand. A client that locks these names is told at
-// once, and all others go on.
+// Keys that fenlock never writes were written by hand. A client that locks names of these stripes
+// is told at once, and all others go on.
 func TestKeysByHand(t *testing.T) {
 	t.Parallel()
-	url := fresh()
-	n := open(t, url)
-	await(t, n)
 	c := raw(t, shared())
-	prefix := url[strings.Index(url, "/test/"):] + "/"
-	held := request(node.Acquire, "held", "1", time.Minute)
-	must(t, n, held, node.Granted)
-	stripe := fmt.Sprintf("register/%03x", node.Stripe("register"))
-	for _, key := range []string{"queue/a/garbage", "queue/b/00000000000001/nobody", "queue/held/zzz", "lease/c", stripe} {
-		if _, err := c.Put(t.Context(), prefix+key, "zzz"); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, r := range []node.Request{
-		request(node.Acquire, "a", "1", time.Minute), request(node.Acquire, "b", "1", time.Minute), as(node.Release, held),
-		request(node.Acquire, "c", "1", time.Minute), request(node.Acquire, "register", "1", time.Minute),
-	} {
-		if a, err := n.Do(within(t, 10*time.Second), r); err == nil || !strings.Contains(err.Error(), "changed by hand") {
-			t.Errorf("%v of %s: %+v, %v; want an error that says why", r.Op, r.Name, a, err)
-		}
-	}
-	must(t, n, request(node.Acquire, "others", "1", time.Minute), node.Granted)
-	must(t, n, as(node.Extend, held), node.Granted)
-}
-
-// Keys that are read as numbers, but are not those of registers. What such a key says must not
-// stand for a register, which would be raised to less than was promised then.
-func TestRegistersByHand(t *testing.T) {
-	t.Parallel()
-	c := raw(t, shared())
-	for _, key := range []string{"-01", "-00", "+1f", "0x1", " 1f", "0AF"} {
+	for key, value := range map[string]string{"0": "zzz", "1": "fenlock stripe 9\n",
+		"2": "fenlock stripe 2\nmemory 5\n", "-1": "x", "007": "x", "+1": "x"} {
 		url := fresh()
-		if _, err := c.Put(t.Context(), prefixOf(url)+"register/"+key, "0fffffffffffff"); err != nil {
+		n := open(t, url)
+		await(t, n)
+		held := request(node.Acquire, named(3), "1", time.Minute)
+		must(t, n, held, node.Granted)
+		if _, err := c.Put(t.Context(), prefixOf(url)+"stripe/"+key, value); err != nil {
 			t.Fatal(err)
 		}
-		n := unjoined(t, url)
-		join(t, n, time.Minute, true)
-		if r, err := n.Registers(t.Context()); err == nil || !strings.Contains(err.Error(), "changed by hand") {
+		if stripe, err := strconv.Atoi(key); err == nil && strconv.Itoa(stripe) == key && stripe >= 0 {
+			a, err := n.Do(within(t, 10*time.Second), request(node.Acquire, named(stripe), "1", time.Minute))
+			if !errors.Is(err, node.ErrMisconfigured) || !strings.Contains(err.Error(), "stripe/"+key) {
+				t.Errorf("%q: %+v, %v; want an error that says where", key, a, err)
+			}
+		}
+		must(t, n, as(node.Extend, held), node.Granted)
+		// What such a key says must not stand for a register.
+		if r, err := n.Registers(within(t, 10*time.Second)); !errors.Is(err, node.ErrMisconfigured) {
 			t.Errorf("%q: %v, %v; want an error that says why", key, r.Tokens, err)
 		}
 		if err := n.Store().Raise(t.Context(), admit.Facts{}, map[int]fence.Token{0: 5}); err == nil {
 			t.Errorf("%q: raised", key)
+		}
+	}
+}
+
+// named returns a name of a stripe.
+func named(stripe int) string {
+	for i := 0; ; i++ {
+		if name := fmt.Sprint("n", i); node.Stripe(name) == stripe {
+			return name
 		}
 	}
 }

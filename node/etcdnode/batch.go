@@ -17,8 +17,8 @@ import (
 // once, as it is.
 //
 // etcd makes all comparisons of a transaction, those of its parts included, before it
-// writes anything. So parts that write the same keys, or compare what another writes,
-// must not travel together: a batch has each name and each register once.
+// writes anything. So parts that write the same keys must not travel together: a batch has each
+// stripe once. What others wait for goes alone, and so does what is large.
 type batcher struct {
 	cluster *cluster
 
@@ -29,7 +29,8 @@ type batcher struct {
 
 const (
 	mostFlying = 2
-	mostParts  = 24 // of at most five comparisons or operations; etcd allows 128 in all
+	mostParts  = 32 // of a few comparisons each; etcd allows 128 in all
+	mostBytes  = 32 << 10
 	// partsTimeout bounds a batch whose callers have no deadline.
 	partsTimeout = 5 * time.Second
 )
@@ -38,24 +39,30 @@ const (
 type part struct {
 	txn
 	ctx    context.Context
-	name   string
 	stripe int
+	under  *standing
 	done   chan struct{}
 	sent   bool
 	out    outcome
 	err    error
 }
 
-// commit is cluster.commit for a transaction that is about one name.
-func (b *batcher) commit(ctx context.Context, name string, t txn) (outcome, error) {
+// commit is cluster.commit for a transaction that writes one stripe, if the store still votes:
+// maybe with others.
+func (b *batcher) commit(ctx context.Context, stripe int, under *standing, t txn, with bool) (outcome, error) {
+	alone := t
+	alone.If = append(under.unchanged(b.cluster.keys), t.If...)
+	if !with || len(t.Then[0].ValueBytes()) > mostBytes {
+		return b.cluster.commit(ctx, alone)
+	}
 	b.mu.Lock()
 	if b.flying < mostFlying {
 		b.flying++
 		b.mu.Unlock()
 		defer b.next()
-		return b.cluster.commit(ctx, t)
+		return b.cluster.commit(ctx, alone)
 	}
-	p := &part{txn: t, ctx: ctx, name: name, stripe: node.Stripe(name), done: make(chan struct{})}
+	p := &part{txn: t, ctx: ctx, stripe: stripe, under: under, done: make(chan struct{})}
 	b.queue = append(b.queue, p)
 	b.mu.Unlock()
 	select {
@@ -97,12 +104,12 @@ func (b *batcher) next() {
 
 // take takes from the queue what can travel together.
 func (b *batcher) take() (batch []*part) {
-	names, stripes := map[string]bool{}, map[int]bool{}
+	stripes := map[int]bool{}
 	b.queue = slices.DeleteFunc(b.queue, func(p *part) bool {
-		if len(batch) == mostParts || names[p.name] || stripes[p.stripe] {
+		if len(batch) == mostParts || stripes[p.stripe] || len(batch) > 0 && p.under != batch[0].under {
 			return false
 		}
-		names[p.name], stripes[p.stripe] = true, true
+		stripes[p.stripe] = true
 		p.sent = true
 		batch = append(batch, p)
 		return true
@@ -125,13 +132,15 @@ func (b *batcher) send(batch []*part) {
 	}
 	ctx, cancel := context.WithDeadline(b.cluster.life, until)
 	defer cancel()
-	var all txn
+	all := txn{If: batch[0].under.unchanged(b.cluster.keys)}
 	for _, p := range batch {
 		all.Then = append(all.Then, clientv3.OpTxn(p.If, p.Then, p.Else))
 	}
 	o, err := b.cluster.commit(ctx, all)
 	for i, p := range batch {
-		if p.err = err; err == nil {
+		if p.err = err; err == nil && !o.Succeeded {
+			p.out = outcome{(*clientv3.TxnResponse)(&pb.TxnResponse{Header: o.Header})}
+		} else if err == nil {
 			answer := o.Responses[i].GetResponseTxn()
 			p.out = outcome{(*clientv3.TxnResponse)(&pb.TxnResponse{
 				Header: o.Header, Succeeded: answer.Succeeded, Responses: answer.Responses})}

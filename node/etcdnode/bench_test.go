@@ -31,7 +31,7 @@ type contender struct {
 func benchLocker(b *testing.B, url string) contender {
 	n := open(b, url)
 	await(b, n)
-	locker, err := fenlock.New(fenlock.Config{Nodes: []fenlock.Node{n}, TTL: 10 * time.Second,
+	locker, err := fenlock.New(fenlock.Config{Nodes: []fenlock.Node{n}, TTL: 10 * time.Second, MaxTTL: longest,
 		NodeTimeout: 2 * time.Second})
 	if err != nil {
 		b.Fatal(err)

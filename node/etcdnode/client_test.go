@@ -10,6 +10,7 @@ import (
 
 	"github.com/fenlock/fenlock/internal/testserver"
 	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/admit"
 	"github.com/fenlock/fenlock/node/etcdnode"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -30,7 +31,7 @@ func TestGivenClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	other := open(t, url)
-	join(t, n, 30*time.Second, true)
+	join(t, n, longest, true)
 	await(t, n)
 	held := request(node.Acquire, "a", "1", time.Minute)
 	must(t, n, held, node.Granted)
@@ -70,9 +71,9 @@ func TestExamine(t *testing.T) {
 	t.Parallel()
 	e := testserver.StartEtcd(t, 3)
 	n := open(t, "etcd://"+e.Addrs())
-	look := node.Look{MaxTTL: 30 * time.Second, Thorough: true}
+	look := node.Look{MaxTTL: longest, Thorough: true}
 	got, err := n.Examine(within(t, 20*time.Second), look)
-	if err != nil || got.Admitted || got.Wait != 30*time.Second+302*time.Millisecond || !got.Rebuild ||
+	if err != nil || got.Admitted || got.Wait != admit.Quarantine(longest) || !got.Rebuild ||
 		!strings.Contains(got.Why, "new to it") {
 		t.Errorf("never used: %+v, %v", got, err)
 	}
@@ -80,7 +81,7 @@ func TestExamine(t *testing.T) {
 	must(t, n, request(node.Acquire, "a", "1", time.Minute), node.Granted)
 	got, err = n.Examine(within(t, 20*time.Second), look)
 	if err != nil || !got.Admitted || got.Product != "etcd" || !strings.HasPrefix(got.Version, "3.") || got.Server == "" ||
-		got.Memory == "" || got.RoundTrip <= 0 || got.MaxTTL != 30*time.Second {
+		got.Memory == "" || got.RoundTrip <= 0 || got.MaxTTL != longest {
 		t.Errorf("in use: %+v, %v", got, err)
 	}
 	checks := func() (all []string) {
@@ -92,7 +93,7 @@ func TestExamine(t *testing.T) {
 	if all := strings.Join(checks(), " "); all != "access" {
 		t.Errorf("found %q: %+v", all, got.Findings)
 	}
-	if _, err := raw(t, e).Put(t.Context(), etcdnode.DefaultPrefix+"lease/x", "?"); err != nil {
+	if _, err := raw(t, e).Put(t.Context(), etcdnode.DefaultPrefix+"stripe/x", "?"); err != nil {
 		t.Fatal(err)
 	}
 	for _, m := range e.Members[1:2] {
@@ -102,7 +103,7 @@ func TestExamine(t *testing.T) {
 		got, err = n.Examine(within(t, 20*time.Second), look)
 		return err
 	})
-	if all := strings.Join(checks(), " "); all != "access member damage endless" {
+	if all := strings.Join(checks(), " "); all != "access member damage" {
 		t.Errorf("with a member down and a damaged lease: %q: %+v", all, got.Findings)
 	}
 	for _, m := range e.Members {

@@ -30,7 +30,7 @@ func TestCloseEndsRequests(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				join(t, n, 30*time.Second, true)
+				join(t, n, longest, true)
 				await(t, n)
 				end(e.Members[0])
 				ended := make(chan error, 3)

@@ -42,9 +42,6 @@ func (c *cluster) commit(ctx context.Context, t txn) (outcome, error) {
 		if !renewed && tokenGone(err) {
 			continue
 		}
-		if is(err, rpctypes.ErrGRPCLeaseNotFound) {
-			return o, errNoLease
-		}
 		return o, describe(ctx, err)
 	}
 }
@@ -52,4 +49,13 @@ func (c *cluster) commit(ctx context.Context, t txn) (outcome, error) {
 // read carries out reads in one transaction, of what the majority has.
 func (c *cluster) read(ctx context.Context, ops ...clientv3.Op) (outcome, error) {
 	return c.commit(ctx, txn{Then: ops})
+}
+
+// responses returns the answers to reads that were in a transaction.
+func responses(o outcome) []*clientv3.GetResponse {
+	all := make([]*clientv3.GetResponse, len(o.Responses))
+	for i, r := range o.Responses {
+		all[i] = (*clientv3.GetResponse)(r.GetResponseRange())
+	}
+	return all
 }

@@ -1,24 +1,26 @@
 // Package etcdnode makes an etcd cluster a node of fenlock: the whole cluster is one
 // node, usually the only one of its group.
 //
-// An operation is one transaction of etcd's. It compares what its decision depends on, by revisions
-// that never come twice. A comparison that fails has changed nothing and returns what is there now,
-// and the decision (package node/rule) is taken anew. So no transaction can be carried out twice,
-// whatever happens on its way.
+// It is an adapter of package cas. All that there is about the names of a stripe is one key: the
+// register, the leases and the queues. Every operation is one transaction that writes it. It
+// compares the key's revision, that the mark of admission is there, and the session. Revisions
+// never come twice, so no transaction can be carried out twice, whatever happens on its way. One
+// whose comparison failed has changed nothing, and returns what is there now.
 //
-// A lock's lease is a key. etcd's transactions know no time, so a key goes in one of two ways. The
-// process that wrote it removes it when its TTL is over. If that process is gone, etcd removes it a
-// few seconds later, by the etcd lease that the key is attached to. An etcd lease is shared by what
-// a process writes within a second, and is never renewed (sharedlease.go).
+// etcd's transactions know no time. A stripe has a clock in its key, as package cas has it. What a
+// process writes within a second belongs to a session. That is a key which etcd removes some time
+// after all that was written in it has ended. So a client that was never here before finds the
+// lease of a dead process free. Sessions are never renewed (session.go).
+//
+// What this process has written last is remembered, and served by it: an uncontended acquire, and
+// its release, are one round trip. Transactions about different stripes travel together (batch.go).
 //
 // The keys of a node, below its prefix:
 //
-//	lease/NAME              who has the name: a lock, or a reservation for a waiter
-//	register/STRIPE         the register of a stripe, never deleted
-//	queue/NAME/STAMP/WAITER who waits for a name, in order
-//	wake/CLIENT             a client that listens: what is written there wakes its waiter
+//	stripe/NUMBER           the record of a stripe, never deleted
+//	session/ID              a session of a process, attached to an etcd lease
+//	wake/CLIENT             a client that listens: what is written there it is told
 //	meta, notice, quarantine, seen, stamp    admission, see there
 //
-// Names are escaped as the segments of a URL's path are. docs/etcd.md has the rights
-// that a user needs.
+// docs/etcd.md has the rights that a user needs.
 package etcdnode

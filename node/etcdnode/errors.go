@@ -14,7 +14,6 @@ import (
 )
 
 var (
-	errNoLease  = errors.New("the etcd lease has ended")     // nothing was carried out
 	errNonsense = errors.New("the answer is none of etcd's") // so whether anything was carried out is not known
 	errForeign  = errors.New("a key below the prefix has a value that no fenlock wrote: it was changed by hand, or another program uses the prefix")
 )

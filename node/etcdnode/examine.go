@@ -3,12 +3,12 @@ package etcdnode
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"strings"
 	"time"
 
 	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/cas"
 	"github.com/fenlock/fenlock/node/engine"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -33,7 +33,7 @@ func (n *Node) Examine(ctx context.Context, look node.Look) (node.Examination, e
 		e.Findings = append([]node.Finding{node.Found("usable", severity, "The cluster cannot be used: %v.", err)},
 			e.Findings...)
 	}
-	return e, n.errorf("examine", err)
+	return e, n.Fail("examine", err)
 }
 
 func (n *Node) examine(ctx context.Context, look node.Look, e *node.Examination) error {
@@ -150,36 +150,17 @@ func countFindings(members []*pb.Member) (found []node.Finding) {
 	return found
 }
 
-// thoroughly reads all registers and leases.
+// thoroughly reads all stripes.
 func (n *Node) thoroughly(ctx context.Context, e *node.Examination) error {
-	a, err := n.read(ctx, clientv3.OpGet(n.keys.registers(), clientv3.WithPrefix()))
-	if err != nil {
-		return err
-	}
-	damaged := func(what string, err error) {
-		e.Findings = append(e.Findings, node.Found("damage", node.Error, "%s: %v.", what, err).
-			Do("When no lock is held, delete all keys below %s; tokens begin at the clients' clocks then.", string(n.keys)))
-	}
-	tokens, _, err := n.keys.readRegisters(responses(a)[0])
-	if err != nil {
-		damaged("The registers are damaged", err)
-	}
-	for stripe, token := range tokens {
-		if token > node.MaxRegister {
-			damaged("The registers are damaged", fmt.Errorf("register %d is %d, which no fenlock writes", stripe, uint64(token)))
-			break
+	return n.pages(ctx, func(kv *mvccpb.KeyValue) (bool, error) {
+		z, err := n.parse(kv)
+		if _, is := cas.ParseStripe(strings.TrimPrefix(string(kv.Key), n.keys.stripes())); err == nil && !is {
+			err = errForeign
 		}
-	}
-	return n.pages(ctx, "", func(kv *mvccpb.KeyValue) bool {
-		name, ok := n.keys.leaseName(string(kv.Key))
-		name = strings.ToValidUTF8(name, "?")
-		if _, err := parseRecord(kv.Value); err != nil || !ok {
-			damaged(fmt.Sprintf("The lease of %.100q is damaged", name), errForeign)
+		if err = errors.Join(err, z.Check()); err != nil {
+			e.Findings = append(e.Findings, node.Found("damage", node.Error, "The record at %.100q is damaged: %v.", kv.Key,
+				err).Do("When no lock is held, delete all keys below %s; tokens begin at the clients' clocks then.", string(n.keys)))
 		}
-		if kv.Lease == 0 {
-			e.Findings = append(e.Findings, node.Found("endless", node.Error,
-				"The lease of %.100q is attached to no etcd lease: it never ends.", name).Do("fenlock release %.100q", name))
-		}
-		return true
+		return true, nil
 	})
 }

@@ -312,4 +312,6 @@ func TestLeasesAreRevoked(t *testing.T) {
 		}
 	}
 	must(t, n, request(node.Acquire, "b", "1", time.Minute), node.Granted)
+	// A client that was never here before takes for over what is in a session that is gone.
+	must(t, open(t, "etcd://"+e.Addrs()), request(node.Acquire, "b", "2", time.Minute), node.Held)
 }

@@ -3,6 +3,7 @@ package etcdnode
 import (
 	"context"
 	"fmt"
+	"strconv"
 
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/node/engine"
@@ -60,14 +61,14 @@ func (g *Guard) Do(ctx context.Context, resource string, token fence.Token, ops 
 			return nil, engine.Invalidf("etcdnode: the key %q is where the guard keeps the token", record)
 		}
 	}
-	all := append([]clientv3.Op{clientv3.OpPut(record, formatRegister(token))}, ops...)
+	all := append([]clientv3.Op{clientv3.OpPut(record, formatToken(token))}, ops...)
 	a, err := txn{
 		If:   []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(record), "=", 0)},
 		Then: all,
 		Else: []clientv3.Op{clientv3.OpTxn(
 			[]clientv3.Cmp{
-				clientv3.Compare(clientv3.Value(record), ">", formatRegister(0)), // less was written by hand
-				clientv3.Compare(clientv3.Value(record), "<", formatRegister(token+1)),
+				clientv3.Compare(clientv3.Value(record), ">", formatToken(0)), // less was written by hand
+				clientv3.Compare(clientv3.Value(record), "<", formatToken(token+1)),
 			},
 			all, []clientv3.Op{clientv3.OpGet(record)})},
 	}.send(ctx, g.kv)
@@ -99,7 +100,7 @@ func (g *Guard) Do(ctx context.Context, resource string, token fence.Token, ops 
 	if len(kvs) == 0 {
 		return nil, fmt.Errorf("etcd guard: %w", errNonsense)
 	}
-	newest, err := parseRegister(kvs[0].Value)
+	newest, err := parseToken(kvs[0].Value)
 	if err != nil || newest <= token {
 		return nil, fmt.Errorf(
 			"etcd guard: the key %q has no token: it was changed by hand, and every write is refused until it is removed",
@@ -110,4 +111,16 @@ func (g *Guard) Do(ctx context.Context, resource string, token fence.Token, ops 
 		g.Refused(ctx, stale)
 	}
 	return nil, stale
+}
+
+// A token is written with as many digits as the largest, so that etcd compares tokens as numbers
+// when it compares their bytes.
+func formatToken(t fence.Token) string { return fmt.Sprintf("%014x", uint64(t)) }
+
+func parseToken(value []byte) (fence.Token, error) {
+	n, err := strconv.ParseUint(string(value), 16, 63)
+	if err != nil || len(value) != 14 || n > uint64(fence.MaxToken) {
+		return 0, fmt.Errorf("%w: a token is %.40q", errForeign, value)
+	}
+	return fence.Token(n), nil
 }

@@ -3,23 +3,18 @@ package etcdnode
 import (
 	"context"
 	"errors"
-	"fmt"
-	"maps"
-	"slices"
-	"sync"
-	"sync/atomic"
+	"strings"
 	"time"
 
-	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/cas"
 	"github.com/fenlock/fenlock/node/engine"
-	"github.com/fenlock/fenlock/node/rule"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 const (
 	// listenSeconds is the length of a listener's etcd lease. If a process is killed, its waiters are
-	// gone after that time and a second or so. etcd's library renews it.
+	// passed over after that time and a second or so. etcd's library renews it.
 	listenSeconds = 5
 	// renewTimeout is after how long without a renewal, of which there is one every two
 	// seconds, another member is asked.
@@ -30,124 +25,93 @@ const (
 	rewatch = 200 * time.Millisecond
 )
 
-// listeners are the clients that listen here.
-type listeners struct {
-	cluster *cluster
-	places  *places
+var errUnregistered = errors.New("the registration has ended")
 
-	mu   sync.Mutex
-	all  map[string]*listener
-	left bool // none registers any more
-}
-
-// listen has a client listen. The client has a key, which is there as long as its process is.
-// A client that notifies one of its waiters writes there.
-func (l *listeners) listen(ctx context.Context, client string, notify func(waiter string)) error {
-	if err := rule.CheckClient(client); err != nil {
-		return err
-	}
-	own := &listener{listeners: l}
-	l.mu.Lock()
-	l.all[client] = own
-	l.mu.Unlock()
-	return engine.Listen(ctx, l.cluster.life, client, notify, own.attend)
-}
-
-// listener is a client that can be notified.
-type listener struct {
-	*engine.Listener
-	*listeners
-	id atomic.Int64 // of its etcd lease, 0 if it has none, or may have none
-}
-
-// lease returns the etcd lease of a client that listens here, or clientv3.NoLease.
-func (l *listeners) lease(client string) clientv3.LeaseID {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if own := l.all[client]; own != nil {
-		return clientv3.LeaseID(own.id.Load())
-	}
-	return clientv3.NoLease
-}
-
-// doubt has nothing attached to the leases of listeners until they were renewed.
-func (l *listeners) doubt() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, own := range l.all {
-		own.id.Store(int64(clientv3.NoLease))
-	}
-}
-
-// attend has a registration, and a watch on it.
-func (l *listener) attend(life context.Context, of *engine.Listener) error {
-	l.mu.Lock()
-	left := l.left
-	l.mu.Unlock()
-	if left {
-		<-life.Done() // Close ends it soon
-		return context.Cause(life)
-	}
-	l.Listener = of
-	lease, revision, err := l.register(life)
+// Attend implements cas.Teller. The client has a key, which is there as long as its process is, and
+// a watch on it. The transaction that gives a waiter a name, or reserves it, writes there.
+func (s *store) Attend(ctx context.Context, h *cas.Hearing) error {
+	lease, revision, err := s.register(ctx, h.Client())
 	if err != nil {
 		return err // requests are told the same
 	}
-	l.id.Store(int64(lease))
-	defer l.id.Store(int64(clientv3.NoLease))
-	l.Begun()
-	return l.serve(life, lease, revision+1)
+	h.Begun(0)
+	defer func() {
+		if s.life.Err() != nil {
+			s.leave(lease)
+		}
+	}()
+	for from := revision + 1; ctx.Err() == nil && err == nil; { // over one member after the other
+		m, moved := s.pool.now()
+		if c, failed := m.open(ctx); failed == nil {
+			from, err = s.listen(ctx, h, listening{m, c, moved, lease, from})
+		} else {
+			s.pool.leave(m)
+		}
+		engine.Pause(ctx, rewatch)
+	}
+	return err
 }
 
 // register writes the key, attached to a new etcd lease, and returns the revision of that.
-func (l *listener) register(ctx context.Context) (lease clientv3.LeaseID, revision int64, err error) {
+func (s *store) register(ctx context.Context, client string) (lease clientv3.LeaseID, revision int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, grantTimeout)
 	defer cancel()
-	err = l.cluster.pool.repeat(ctx, func(ctx context.Context, c *clientv3.Client) (err error) {
+	err = s.pool.repeat(ctx, func(ctx context.Context, c *clientv3.Client) (err error) {
 		lease, err = grant(ctx, c, listenSeconds)
 		return err
 	})
 	if err != nil {
 		return lease, 0, describe(ctx, err)
 	}
-	a, err := l.cluster.commit(ctx,
-		txn{Then: []clientv3.Op{clientv3.OpPut(l.cluster.keys.wake(l.Client), "", clientv3.WithLease(lease))}})
+	o, err := s.commit(ctx, txn{Then: []clientv3.Op{clientv3.OpPut(s.keys.wake(client), "", clientv3.WithLease(lease))}})
 	if err != nil {
 		return lease, 0, err
 	}
-	return lease, a.Header.Revision, nil
+	return lease, o.Header.Revision, nil
 }
 
-var errUnregistered = errors.New("the registration has ended")
+// listening is a registration, and the member over which it is kept.
+type listening struct {
+	member *member
+	client *clientv3.Client
+	moved  <-chan struct{}
+	lease  clientv3.LeaseID
+	from   int64
+}
 
-// serve watches the key from a revision on, and keeps it, over one member after the other, until it
-// is gone.
-func (l *listener) serve(ctx context.Context, lease clientv3.LeaseID, from int64) error {
-	for first := true; ctx.Err() == nil; first = false {
-		m, moved := l.cluster.pool.now()
-		if c, err := m.open(ctx); err == nil {
-			over, stop := context.WithCancelCause(ctx)
-			lessor := clientv3.NewLease(c)
-			go func() { stop(l.keep(over, lessor, lease, m, moved)) }()
-			from, err = l.watch(over, c, from, !first)
-			gone := errors.Is(err, errUnregistered) || errors.Is(context.Cause(over), errUnregistered)
-			stop(nil)
-			lessor.Close()
-			if gone {
-				return errUnregistered
-			}
-		} else {
-			l.cluster.pool.leave(m)
+// listen tells what is written to the key, until the watch fails or another member is asked. It
+// returns the revision to go on from. The error is that the registration is gone.
+func (s *store) listen(ctx context.Context, h *cas.Hearing, l listening) (from int64, err error) {
+	ctx, stop := context.WithCancelCause(ctx)
+	lessor, watcher := clientv3.NewLease(l.client), clientv3.NewWatcher(l.client)
+	defer func() { stop(nil); watcher.Close(); lessor.Close() }()
+	go func() { stop(s.keep(ctx, lessor, l)) }()
+	for a := range watcher.Watch(clientv3.WithRequireLeader(ctx), s.keys.wake(h.Client()), clientv3.WithRev(l.from)) {
+		if a.CompactRevision > 0 { // what was written in between is gone
+			h.Tell("")
+			return max(l.from, a.CompactRevision), nil
 		}
-		engine.Pause(ctx, rewatch)
+		for _, e := range a.Events {
+			if l.from = e.Kv.ModRevision + 1; e.Type == clientv3.EventTypeDelete {
+				return l.from, errUnregistered
+			}
+			for text := range strings.Lines(string(e.Kv.Value)) {
+				h.Tell(strings.TrimSuffix(text, "\n"))
+			}
+		}
+		if a.Err() != nil {
+			break
+		}
 	}
-	return ctx.Err()
+	if errors.Is(context.Cause(ctx), errUnregistered) {
+		err = errUnregistered
+	}
+	return l.from, err
 }
 
 // keep has etcd's library renew the lease, until that is gone or another member is asked.
-func (l *listener) keep(ctx context.Context, lessor clientv3.Lease, id clientv3.LeaseID, m *member,
-	moved <-chan struct{}) error {
-	renewed, err := lessor.KeepAlive(ctx, id)
+func (s *store) keep(ctx context.Context, lessor clientv3.Lease, l listening) error {
+	renewed, err := lessor.KeepAlive(ctx, l.lease)
 	if err != nil {
 		return errUnregistered
 	}
@@ -157,10 +121,10 @@ func (l *listener) keep(ctx context.Context, lessor clientv3.Lease, id clientv3.
 			if !is {
 				return errUnregistered
 			}
-			l.id.Store(int64(id))
 		case <-time.After(renewTimeout):
-			l.cluster.pool.leave(m)
-		case <-moved:
+			s.pool.leave(l.member)
+			return nil
+		case <-l.moved:
 			return nil
 		case <-ctx.Done():
 			return nil
@@ -168,54 +132,11 @@ func (l *listener) keep(ctx context.Context, lessor clientv3.Lease, id clientv3.
 	}
 }
 
-// watch tells what is written to the key from a revision on, until it cannot any more,
-// and returns the revision to go on from.
-func (l *listener) watch(ctx context.Context, c *clientv3.Client, from int64, missed bool) (int64, error) {
-	watcher := clientv3.NewWatcher(c)
-	defer watcher.Close()
-	for a := range watcher.Watch(clientv3.WithRequireLeader(ctx), l.cluster.keys.wake(l.Client), clientv3.WithRev(from),
-		clientv3.WithCreatedNotify()) {
-		if a.CompactRevision > 0 {
-			// What was written in between is gone; so is the need for it.
-			return max(from, a.CompactRevision), a.Err()
-		}
-		if err := a.Err(); err != nil {
-			return from, err
-		}
-		if a.Created && missed {
-			l.Tell("")
-			missed = false
-		}
-		for _, e := range a.Events {
-			from = e.Kv.ModRevision + 1
-			if e.Type == clientv3.EventTypeDelete {
-				return from, errUnregistered
-			}
-			waiter := string(e.Kv.Value)
-			if engine.ClientOf(waiter) == l.Client && rule.CheckPlace(node.Place{Waiter: waiter}) == nil {
-				l.places.tell(waiter, e.Kv.ModRevision)
-				l.Tell(waiter)
-			}
-		}
-	}
-	return from, fmt.Errorf("the watch has ended: %w", context.Cause(ctx))
-}
-
-// leave makes the waiters of all listeners unreachable, as far as that can be done soon.
-func (l *listeners) leave() {
-	ctx, cancel := context.WithTimeout(l.cluster.life, leaveTimeout)
+// leave makes a client unreachable, if that can be done soon. The node's life has ended.
+func (s *store) leave(lease clientv3.LeaseID) {
+	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
 	defer cancel()
-	l.mu.Lock()
-	l.left = true
-	all := slices.Collect(maps.Values(l.all))
-	l.mu.Unlock()
-	for _, own := range all {
-		id := clientv3.LeaseID(own.id.Load())
-		if id == clientv3.NoLease {
-			continue
-		}
-		if _, c, err := l.cluster.pool.ready(ctx); err == nil {
-			c.Revoke(ctx, id)
-		}
+	if _, c, err := s.pool.ready(ctx); err == nil {
+		c.Revoke(ctx, lease)
 	}
 }

@@ -131,6 +131,20 @@ func askStatus(ctx context.Context, c *clientv3.Client) (*clientv3.StatusRespons
 	return (*clientv3.StatusResponse)(a), err
 }
 
+// grant asks for an etcd lease of so many seconds at least.
+func grant(ctx context.Context, c *clientv3.Client, seconds int64) (clientv3.LeaseID, error) {
+	a, err := c.Grant(ctx, seconds)
+	switch {
+	case err != nil:
+		return clientv3.NoLease, fmt.Errorf("asking for an etcd lease: %w", err)
+	case a.ID <= clientv3.NoLease: // what is attached to that never ends
+		return clientv3.NoLease, errNonsense
+	case a.TTL < seconds:
+		return clientv3.NoLease, fmt.Errorf("an etcd lease of %d s was asked for, and one of %d s granted", seconds, a.TTL)
+	}
+	return a.ID, nil
+}
+
 // memberPatience is how long a member may take to say how it does.
 const memberPatience = time.Second
 

@@ -16,12 +16,14 @@ import (
 
 // format is the version of the keys. A program that finds a larger one must not touch
 // them: it does not know what they promise.
-const format = 1
+const format = 2
 
 // mark is the value of the key meta, or of the key notice.
 //
-// In meta it is the mark of admission. Each operation compares the revision of that key: where it
-// is missing, or another one, the registers may be too, and the store promises nothing.
+// In meta it is the mark of admission. Each write compares the revision of that key: where it is
+// missing, or another one, the registers may be too, and the store promises nothing. The key stamp,
+// which has the memory, is written in the same transaction, so it has the same revision. It has
+// another one in a copy that was put back key by key.
 //
 // In notice it says that the store is out: it has lost its memory, or the prefix is new to it.
 // Beside it is the key quarantine, attached to an etcd lease: while that is there, leases that were
@@ -33,9 +35,6 @@ type mark struct {
 	// Where raft was when it was written. That never goes back while a cluster keeps its memory.
 	Index uint64 `json:"index"`
 	Term  uint64 `json:"term"`
-	// Stamped: the key stamp was written in the same transaction, so it has the same revision. It has
-	// another one in a copy that was put back key by key. Older programs wrote none.
-	Stamped bool `json:"stamped,omitempty"`
 
 	MaxTTL  string   `json:"max_ttl,omitempty"` // as in admit.Terms
 	Members []string `json:"members,omitempty"`
@@ -81,6 +80,9 @@ func readMark(key string, kvs []*mvccpb.KeyValue) (k kept, err error) {
 		return k, engine.Misconfiguredf(
 			"the keys were made by a newer fenlock (format %d; this program knows %d): update this program", k.Format, format)
 	}
+	if k.Format == 1 {
+		return k, olderFormat(k.Format)
+	}
 	k.terms.Members = strings.Join(k.Members, " ")
 	if k.terms.MaxTTL, err = duration(k.MaxTTL); err == nil {
 		k.wait, err = duration(k.Wait)
@@ -91,13 +93,18 @@ func readMark(key string, kvs []*mvccpb.KeyValue) (k kept, err error) {
 	return k, nil
 }
 
+// olderFormat is the error for what another version has left.
+func olderFormat(of int) error {
+	return engine.Misconfiguredf("the keys were made by an older fenlock (format %d; this program knows %d): stop all clients, remove all keys below the prefix (etcdctl del --prefix), and start the clients: tokens begin at their clocks then", of, format)
+}
+
 // unchanged is true as long as the key is as it was read. A cluster that was made anew with the
 // same addresses counts its revisions anew; a copy that was put back has the same values.
 func (k kept) unchanged() []clientv3.Cmp {
 	if k.mark == nil {
-		return []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(k.key), "=", 0)}
+		return []clientv3.Cmp{same(k.key, 0)}
 	}
-	return []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(k.key), "=", k.mod),
+	return []clientv3.Cmp{same(k.key, k.mod),
 		clientv3.Compare(clientv3.Value(k.key), "=", k.value)}
 }
 

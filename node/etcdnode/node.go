@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/cas"
 	"github.com/fenlock/fenlock/node/engine"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -15,24 +16,22 @@ import (
 	"google.golang.org/grpc"
 )
 
-// Node is one etcd cluster. It implements node.Node, node.Queuer, node.Rejoiner,
+// Node is one etcd cluster. It implements node.Node, node.Sharer, node.Queuer, node.Rejoiner,
 // node.Admin and node.Examiner, and is safe for concurrent use. Make one with Open or
 // New; the zero Node is not usable.
 type Node struct {
+	cas.Queued
 	*cluster
+	store  *store
 	name   string // for people
 	member string // what clients of its group call it
 	user   string
 	tls    bool
 	client *clientv3.Client // the caller's, otherwise nil
 
-	clock     sharedClock
-	leases    sharedLeases
-	held      heldLeases
-	places    places
-	listeners listeners
-	batcher   batcher
-	closing   sync.Once
+	connections context.Context // end after all that uses them
+	disconnect  context.CancelFunc
+	closing     sync.Once
 }
 
 var (
@@ -42,6 +41,7 @@ var (
 	_ node.Admin    = (*Node)(nil)
 	_ node.Examiner = (*Node)(nil)
 	_ node.Located  = (*Node)(nil)
+	_ node.Sharer   = (*Node)(nil)
 )
 
 // Open returns the node at a URL, which names some or all members of one cluster:
@@ -67,8 +67,8 @@ func Open(rawURL string) (*Node, error) {
 	n.name, n.member, n.user, n.tls = a.name, a.member, a.User, a.TLS
 	var members []*member
 	for _, address := range a.Hosts {
-		members = append(members, &member{address: address, life: n.life, dial: func() (*clientv3.Client, error) {
-			return a.connect(n.life, address, &n.dials)
+		members = append(members, &member{address: address, life: n.connections, dial: func() (*clientv3.Client, error) {
+			return a.connect(n.connections, address, &n.dials)
 		}})
 	}
 	n.use(members)
@@ -143,34 +143,32 @@ func New(client *clientv3.Client, prefix string) (*Node, error) {
 	n.name = "etcd://" + n.member
 	// The KV of the library itself: a KV that the caller has put into the client may answer from a
 	// cache or prefix the keys.
-	n.use([]*member{{address: client.Endpoints()[0], life: n.life, client: client}})
+	n.use([]*member{{address: client.Endpoints()[0], life: n.connections, client: client}})
 	n.life.Spawn(func() { dialed{&n.dials}.watch(n.life, client.ActiveConnection()) })
 	return n, nil
 }
 
 func newNode(prefix keys) *Node {
-	return &Node{cluster: &cluster{keys: prefix, life: engine.NewLifetime()}}
+	n := &Node{cluster: &cluster{keys: prefix}}
+	n.voting = &voting{cluster: n.cluster, memories: map[string]bool{}, others: map[uint64]int64{}}
+	n.connections, n.disconnect = context.WithCancel(context.Background())
+	return n
 }
 
 // use puts the parts together.
 func (n *Node) use(members []*member) {
-	n.pool = newPool(members)
-	n.voting = newVoting(n, n.cluster)
-	n.leases = sharedLeases{pool: n.pool, life: n.life, current: map[int64]*sharedLease{}, granting: map[int64]*granting{}}
-	n.held = heldLeases{cluster: n.cluster, byName: map[string]*held{}, contended: map[string]time.Duration{}}
-	n.places = places{held: &n.held, all: map[placeKey]*ownPlace{}, told: map[string]told{}}
-	n.listeners = listeners{cluster: n.cluster, places: &n.places, all: map[string]*listener{}}
-	n.batcher = batcher{cluster: n.cluster}
+	c, s := n.cluster, &store{voting: n.voting}
+	n.Queued = cas.NewQueued(n, s, cas.Config{Kind: "etcd", Name: n.name, MaxRecord: maxRecord, Behind: true,
+		Exact: true})
+	c.pool, c.life, n.voting.admission = newPool(members), n.Life(), n.Admission()
+	s.seen = cas.NewClock(s, c.life, c.ended, nil)
+	s.sessions = sessions{cluster: c, current: map[int64]*session{}, granting: map[int64]*granting{}}
+	s.batcher = batcher{cluster: c}
+	n.store = s
 }
-
-// String returns the node's addresses and prefix, without user and password.
-func (n *Node) String() string { return n.name }
 
 // Member returns what all clients of the node's group call it.
 func (n *Node) Member() string { return n.member }
-
-// Engine returns n.
-func (n *Node) Engine() any { return n }
 
 // location is where a node's leases are, for all that a process knows.
 type location struct {
@@ -182,36 +180,17 @@ type location struct {
 // Location implements node.Located.
 func (n *Node) Location() any { return location{n.name, n.member, n.keys, n.client} }
 
-// Listen implements node.Queuer. An error of the first attempt is returned at once.
-func (n *Node) Listen(ctx context.Context, client string, notify func(waiter string)) error {
-	return n.errorf("listen", n.listeners.listen(ctx, client, notify))
-}
-
-// run does something until it is done or the node is closed, and names the node in its error.
-func (n *Node) run(ctx context.Context, op string, do func(ctx context.Context) error) error {
-	ctx, over, err := n.life.Request(ctx)
-	if err == nil {
-		err = do(ctx)
-		over()
-	}
-	return n.errorf(op, err)
-}
-
-// errorf names the node in an error.
-func (n *Node) errorf(op string, err error) error { return engine.Named("etcd "+n.name, op, err) }
-
 // Close ends all requests, with an unknown outcome, and makes the waiters unreachable. A
 // lease that is not released stays until etcd ends it: its holder may rely on it. The
 // client that New was given goes on. A second Close does nothing.
 func (n *Node) Close() error {
 	n.closing.Do(func() {
-		n.listeners.leave()
-		n.voting.admission.Close()
-		n.life.End()
+		n.Queued.Close()
+		n.store.seen.Close()
+		n.disconnect()
 		for _, m := range n.pool.members {
 			m.close(n.given)
 		}
-		n.life.Wait()
 	})
 	return nil
 }

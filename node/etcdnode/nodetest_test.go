@@ -50,6 +50,9 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
+// longest is the longest lease of most tests.
+const longest = 5 * time.Minute
+
 var prefixes atomic.Int64
 
 // fresh returns a URL of the shared cluster with a prefix that was never used.
@@ -63,7 +66,7 @@ func open(t testing.TB, url string) *etcdnode.Node {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { n.Close() })
-	join(t, n, 30*time.Second, true)
+	join(t, n, longest, true)
 	return n
 }
 

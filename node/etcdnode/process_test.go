@@ -32,7 +32,7 @@ func childMain(url string) error {
 		return err
 	}
 	defer n.Close()
-	l, err := fenlock.New(fenlock.Config{Nodes: []fenlock.Node{n}, TTL: 2 * time.Second, NewServers: true,
+	l, err := fenlock.New(fenlock.Config{Nodes: []fenlock.Node{n}, TTL: 2 * time.Second, MaxTTL: longest, NewServers: true,
 		NodeTimeout: 500 * time.Millisecond})
 	if err != nil {
 		return err

@@ -67,7 +67,7 @@ func TestRestoredSnapshot(t *testing.T) {
 					}
 					t.Cleanup(func() { n.Close() })
 				}
-				join(t, n, 30*time.Second, true)
+				join(t, n, longest, true)
 				return n
 			}
 			first, n := client(false), (*etcdnode.Node)(nil)
@@ -122,7 +122,7 @@ func TestPausedBeforeMarkOverARestore(t *testing.T) {
 	})
 	snapshot := snapshotOf(t, c)
 	set(t, other, facts(t, other), true)
-	must(t, other, request(node.Acquire, "a", "1", time.Minute), node.Granted)
+	must(t, other, request(node.Acquire, "a", "1", maxTTL), node.Granted)
 	e.Members[0].Stop()
 	e.Members[0].Restore(snapshot, "--bump-revision", larger, "--mark-compacted")
 	e.Start(e.Members[0])
@@ -131,5 +131,5 @@ func TestPausedBeforeMarkOverARestore(t *testing.T) {
 	}
 	eventually(t, func() error { _, err := n.Inspect(t.Context(), "a"); return err }) // it is connected
 	set(t, n, waited, false)
-	must(t, other, request(node.Acquire, "a", "2", time.Minute), node.Rejoining)
+	must(t, other, request(node.Acquire, "a", "2", maxTTL), node.Rejoining)
 }

@@ -21,7 +21,8 @@ import (
 // prefixOf returns what the keys of a node begin with.
 func prefixOf(url string) string { return url[strings.Index(url, "/test/"):] + "/" }
 
-// keysOf returns what is written below a prefix, with the revisions of that.
+// keysOf returns what is written below a prefix, with the revisions of that, but for sessions,
+// which come and go.
 func keysOf(t testing.TB, c *clientv3.Client, prefix string) []string {
 	t.Helper()
 	a, err := c.Get(t.Context(), prefix, clientv3.WithPrefix())
@@ -30,6 +31,9 @@ func keysOf(t testing.TB, c *clientv3.Client, prefix string) []string {
 	}
 	var all []string
 	for _, kv := range a.Kvs {
+		if strings.HasPrefix(string(kv.Key), prefix+"session/") {
+			continue
+		}
 		all = append(all, fmt.Sprintf("%s %d %s", strings.TrimPrefix(string(kv.Key), prefix), kv.ModRevision, kv.Value))
 	}
 	return all
@@ -66,8 +70,8 @@ func set(t testing.TB, n *etcdnode.Node, f admit.Facts, want bool) {
 	}
 }
 
-// The note removes the mark and all leases in one step. The time counts from after that. The etcd
-// lease is requested when the mark is gone for certain, however long the client is paused in
+// The note removes the mark, and no lease of before counts. The time counts from after that. The
+// etcd lease is requested when the mark is gone for certain, however long the client is paused in
 // between.
 func TestNoteRemovesMarkAndLeases(t *testing.T) {
 	t.Parallel()
@@ -78,7 +82,7 @@ func TestNoteRemovesMarkAndLeases(t *testing.T) {
 	must(t, n, held, node.Granted)
 	must(t, n, request(node.Acquire, "b", "1", time.Minute), node.Granted)
 	before := keysOf(t, c, prefixOf(url))
-	if len(beginning(before, "lease/")) != 2 || len(beginning(before, "meta ")) != 1 {
+	if len(beginning(before, "stripe/")) != 2 || len(beginning(before, "meta ")) != 1 {
 		t.Fatalf("written: %q", before)
 	}
 	f := facts(t, n)
@@ -87,10 +91,10 @@ func TestNoteRemovesMarkAndLeases(t *testing.T) {
 	}
 	note(t, n, f, true)
 	after := keysOf(t, c, prefixOf(url))
-	if len(beginning(after, "lease/"))+len(beginning(after, "meta ")) != 0 {
+	if len(beginning(after, "meta ")) != 0 {
 		t.Errorf("after the note there is %q", after)
 	}
-	if !slices.Equal(beginning(after, "register/"), beginning(before, "register/")) {
+	if !slices.Equal(beginning(after, "stripe/"), beginning(before, "stripe/")) {
 		t.Errorf("the registers were %q, and are %q", before, after)
 	}
 	out := facts(t, n)
@@ -134,18 +138,19 @@ func TestNoteRemovesMarkAndLeases(t *testing.T) {
 // Clients are paused between two steps, while others do theirs.
 func TestPausedBetweenSteps(t *testing.T) {
 	t.Parallel()
+	const maxTTL = 20 * time.Second
 	url := fresh()
 	prefix, c := prefixOf(url), raw(t, shared())
 	n, other := unjoined(t, url), unjoined(t, url)
-	join(t, n, 200*time.Millisecond, false)
-	join(t, other, 200*time.Millisecond, false)
+	join(t, n, maxTTL, false)
+	join(t, other, maxTTL, false)
 	unnoted := facts(t, n)
 	note(t, other, unnoted, true)
 	noted := facts(t, n)
 	note(t, other, noted, true)
 	var waited admit.Facts
 	eventually(t, func() error {
-		if waited = facts(t, n); waited.Out < admit.Quarantine(200*time.Millisecond) {
+		if waited = facts(t, n); waited.Out < admit.Quarantine(maxTTL) {
 			return fmt.Errorf("%+v", waited)
 		}
 		return nil
@@ -153,7 +158,7 @@ func TestPausedBetweenSteps(t *testing.T) {
 	set(t, n, unnoted, false)
 	set(t, n, noted, false)
 	set(t, other, facts(t, other), true)
-	held := request(node.Acquire, "a", "1", 30*time.Second)
+	held := request(node.Acquire, "a", "1", maxTTL)
 	register := must(t, other, held, node.Granted).Register
 	before := keysOf(t, c, prefix)
 	for _, f := range []admit.Facts{unnoted, noted, waited} {
@@ -177,37 +182,41 @@ func TestPausedBetweenSteps(t *testing.T) {
 	must(t, other, as(node.Extend, held), node.Granted)
 }
 
-// If the program that wrote a notice did not say for how long it counts, the notice begins anew.
-// Its key quarantine may have been shorter, or have gone for another reason.
-func TestNoticeOfBefore(t *testing.T) {
+// What an older program has left is refused, with what to do about it.
+func TestFormatOfBefore(t *testing.T) {
 	t.Parallel()
-	url := fresh()
-	n, c := unjoined(t, url), raw(t, shared())
-	join(t, n, time.Hour, true)
-	cluster := facts(t, n).Server
-	if _, err := c.Put(t.Context(), prefixOf(url)+"notice",
-		fmt.Sprintf(`{"format":1,"cluster":%q,"memory":"m","fresh":false,"max_ttl":"1h0m0s","members":["alone"]}`,
-			cluster)); err != nil {
-		t.Fatal(err)
-	}
-	if a := must(t, n, request(node.Acquire, "a", "1", time.Second), node.Rejoining); a.Absence.Wait < 59*time.Minute {
-		t.Errorf("out: %+v", a.Absence)
+	c := raw(t, shared())
+	mark := `{"format":1,"cluster":"c","memory":"m","index":1,"term":1,"max_ttl":"5m0s","members":["alone"]}`
+	for key, value := range map[string]string{"meta": mark, "notice": mark, "register/123": "00000000000005"} {
+		url := fresh()
+		if _, err := c.Put(t.Context(), prefixOf(url)+key, value); err != nil {
+			t.Fatal(err)
+		}
+		n := open(t, url)
+		if _, err := n.Do(within(t, 10*time.Second), request(node.Acquire, "a", "1", time.Second)); !errors.Is(err,
+			node.ErrMisconfigured) || !strings.Contains(err.Error(), "etcdctl del --prefix") {
+			t.Errorf("%s: %v; want ErrMisconfigured, and what to do", key, err)
+		}
+		if all := keysOf(t, c, prefixOf(url)); len(all) != 1 {
+			t.Errorf("%s: written: %q", key, all)
+		}
 	}
 }
 
-// A cluster that an older program admitted as all of its group votes, whatever its client calls it.
-func TestMarkOfBefore(t *testing.T) {
+// A cluster was made anew in its place, and counts its revisions anew: the mark has the revision
+// that it had before. What a client decided under the mark of before is not written.
+func TestSameRevisions(t *testing.T) {
 	t.Parallel()
 	url := fresh()
-	n, c := unjoined(t, url), raw(t, shared())
-	join(t, n, time.Hour, false)
-	cluster := facts(t, n).Server
-	if _, err := c.Put(t.Context(), prefixOf(url)+"meta",
-		fmt.Sprintf(`{"format":1,"cluster":%q,"memory":"m","index":1,"term":1,"max_ttl":"1h0m0s","members":["alone"]}`,
-			cluster)); err != nil {
-		t.Fatal(err)
+	n, other, c := open(t, url), open(t, url), raw(t, shared())
+	held := request(node.Acquire, "a", "1", time.Minute)
+	must(t, n, held, node.Granted)
+	n.Recall("before")
+	must(t, n, as(node.Extend, held), node.Granted) // it has looked at the mark again
+	must(t, other, request(node.Acquire, "a", "2", time.Minute), node.Held)
+	if all := keysOf(t, c, prefixOf(url)); strings.Contains(fmt.Sprint(all), "before") {
+		t.Errorf("written under the mark of before: %q", all)
 	}
-	must(t, n, request(node.Acquire, "a", "1", time.Second), node.Granted)
 }
 
 // What cannot be what fenlock has written is refused, with the reason, and nothing is written.
@@ -215,15 +224,15 @@ func TestKeysThatContradict(t *testing.T) {
 	t.Parallel()
 	c := raw(t, shared())
 	meta := func(change string) string {
-		return `{"format":1,"cluster":"c","memory":"m","index":1,"term":1,"max_ttl":"1h0m0s","members":["a"]` + change + `}`
+		return `{"format":2,"cluster":"c","memory":"m","index":1,"term":1,"max_ttl":"1h0m0s","members":["a"]` + change + `}`
 	}
 	for what, k := range map[string]struct{ key, value, key2, value2, says string }{
 		"another MaxTTL":      {key: "meta", value: meta(`,"max_ttl":"2h0m0s"`), says: "MaxTTL is 2h0m0s"},
 		"other members":       {key: "meta", value: meta(`,"members":["a","b"]`), says: "another group"},
 		"MaxTTL of a notice":  {key: "notice", value: meta(`,"max_ttl":"2h0m0s"`), says: "MaxTTL is 2h0m0s"},
 		"members of a notice": {key: "notice", value: meta(`,"members":["a","b"]`), says: "another group"},
-		"a newer format":      {key: "meta", value: meta(`,"format":2`), says: "newer fenlock"},
-		"a newer notice":      {key: "notice", value: meta(`,"format":2`), says: "newer fenlock"},
+		"a newer format":      {key: "meta", value: meta(`,"format":3`), says: "newer fenlock"},
+		"a newer notice":      {key: "notice", value: meta(`,"format":3`), says: "newer fenlock"},
 		"admitted and out": {key: "meta", value: meta(""), key2: "notice", value2: meta(""),
 			says: "that it was admitted, and that it is out"},
 		"no memory":            {key: "meta", value: meta(`,"memory":""`), says: "changed by hand"},
@@ -261,32 +270,6 @@ func TestKeysThatContradict(t *testing.T) {
 				t.Errorf("%q is now %q", before, after)
 			}
 		})
-	}
-}
-
-// A cluster was made anew in its place, and counts its revisions anew. The mark has the revision
-// that it had before, and so has a lease. A client that was suspended meanwhile goes on, with what
-// it remembers.
-func TestSameRevisions(t *testing.T) {
-	t.Parallel()
-	url := fresh()
-	n, late, c := open(t, url), open(t, url), raw(t, shared())
-	await(t, n)
-	held := request(node.Acquire, "a", "now", time.Minute)
-	for _, op := range []node.Op{node.Extend, node.Confirm, node.Release} {
-		must(t, n, held, node.Granted)
-		before := keysOf(t, c, prefixOf(url))
-		was := request(node.Acquire, "a", "before", time.Minute)
-		late.Recall("a", n, was)
-		if a, err := late.Do(within(t, 10*time.Second), as(op, was)); err != nil || a.Status == node.Granted {
-			t.Errorf("%v by the holder of before: %+v, %v", op, a, err)
-		}
-		late.Recall("a", n, was)
-		late.End("a")
-		if after := keysOf(t, c, prefixOf(url)); !slices.Equal(beginning(before, "lease/"), beginning(after, "lease/")) {
-			t.Errorf("%v and the timer of before have changed %q to %q", op, before, after)
-		}
-		must(t, n, as(node.Release, held), node.Granted)
 	}
 }
 

@@ -8,6 +8,10 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
+// atOnce is how many keys are read or written in one transaction. etcd allows 128 operations
+// unless told otherwise.
+const atOnce = 64
+
 // txn is one transaction of etcd's.
 type txn struct {
 	If   []clientv3.Cmp

@@ -8,90 +8,93 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/admit"
 	"github.com/fenlock/fenlock/node/engine"
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // standing is that the store was found to vote.
 type standing struct {
-	mod    int64  // the revision of its mark, which each operation compares; 0 if it has none
+	mod    int64  // the revision of its mark, which each write compares; 0 if it has none
 	server string // as in admit.Facts
-	memory string
+	memory string // which each write compares, too: revisions count anew in a cluster that was made anew
 	terms  admit.Terms
-	dials  int64 // as in Node, from before it was found
+	dials  int64 // as in cluster, from before it was found
 	lives  int   // as in voting
+}
+
+// unchanged is true as long as the mark is there, of this memory.
+func (s *standing) unchanged(k keys) []clientv3.Cmp {
+	return []clientv3.Cmp{same(k.meta(), s.mod), clientv3.Compare(clientv3.Value(k.stamp()), "=", s.memory)}
 }
 
 // voting is what a node knows of its store: whether it votes, and how far it was.
 type voting struct {
-	cluster   *cluster
+	*cluster
 	admission *admit.Admission
 
 	mu       sync.Mutex
 	current  *standing
+	looking  *looking
 	answers  uint64           // the cluster that does; 0 if any may
 	revision int64            // the largest that it has answered
 	others   map[uint64]int64 // the same of clusters that answered before
 	memories map[string]bool  // that were read here; true: known not to be whole any more
 	lives    int              // how often they were lost, or another cluster answered
 	used     bool             // it voted before, whatever its operator says
-	failed   error            // of the last look
 }
 
-func newVoting(self node.Node, c *cluster) *voting {
-	v := &voting{cluster: c, memories: map[string]bool{}, others: map[uint64]int64{}}
-	v.admission = admit.New(self, v, admit.Pause)
-	return v
+// looking is a look at the store, which outlives the request that began it, and serves all that
+// wait for it.
+type looking struct {
+	done  chan struct{}
+	facts admit.Facts
+	err   error
 }
 
 // lookTimeout bounds what is done in the background for later operations.
 const lookTimeout = 5 * time.Second
 
-// mostStands bounds the tries of a request at a store that changes each time.
-const mostStands = 5
-
-// stand returns that the store votes, or why it does not. The error is of a request that was
-// not sent.
-func (v *voting) stand(ctx context.Context) (*standing, node.Absence, error) {
-	for range mostStands {
-		if s := v.now(); s != nil {
-			return s, node.Absence{}, nil
-		}
-		why, err := v.admit(ctx)
-		if err != nil || why != (node.Absence{}) {
-			return nil, why, node.NotSent(err)
-		}
+// stand returns that the store votes, or what it is without voting. The error is of a request that
+// was not sent.
+func (v *voting) stand(ctx context.Context) (*standing, admit.Facts, error) {
+	v.mu.Lock()
+	l := v.looking
+	if v.current != nil {
+		defer v.mu.Unlock()
+		return v.current, admit.Facts{}, nil
 	}
-	return nil, node.Absence{Cause: node.Changed}, nil
+	if l == nil {
+		l = &looking{done: make(chan struct{})}
+		if err := v.life.Spawn(func() { v.stare(l) }); err != nil {
+			v.mu.Unlock()
+			return nil, admit.Facts{}, err
+		}
+		v.looking = l
+	}
+	v.mu.Unlock()
+	select {
+	case <-l.done:
+		return v.now(), l.facts, l.err
+	case <-ctx.Done():
+		err := fmt.Errorf("the cluster is still being looked at: %w", ctx.Err())
+		if problem := v.pool.lately(); problem != nil {
+			err = fmt.Errorf("%w; %w", err, problem)
+		}
+		return nil, admit.Facts{}, err
+	}
 }
 
-// admit has the store looked at, and admitted if this client is in a group. In a group the look
-// outlives the request, which may be shorter, and serves all that wait for it.
-func (v *voting) admit(ctx context.Context) (node.Absence, error) {
-	if !v.admission.Joined() {
-		if f, err := v.Facts(ctx); err != nil || f.Votes {
-			return node.Absence{}, err
-		}
-	}
-	why, err := v.admission.Admit(ctx)
-	if why.Cause == node.Failed || why.Cause == node.UnderWay {
-		v.mu.Lock()
-		defer v.mu.Unlock()
-		switch {
-		case v.failed != nil && why.Cause == node.Failed:
-			return node.Absence{}, v.failed
-		case v.answers == 0 && why.Cause == node.UnderWay: // nothing was heard of the store
-			err = fmt.Errorf("the cluster is still being looked at: %w", ctx.Err())
-			if problem := v.cluster.pool.lately(); problem != nil {
-				err = fmt.Errorf("%w; %w", err, problem)
-			}
-			return node.Absence{}, err
-		}
-	}
-	return why, err
+func (v *voting) stare(l *looking) {
+	ctx, cancel := context.WithTimeout(v.life, lookTimeout)
+	defer cancel()
+	l.facts, l.err = v.Facts(ctx)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.looking = nil
+	close(l.done)
 }
 
 // now returns that the store votes, or nil if that is not known.
@@ -108,8 +111,8 @@ func (v *voting) votes(s *standing) {
 	if v.memories[s.memory] { // something was heard meanwhile
 		return
 	}
-	if v.current == nil && len(v.cluster.pool.members) > 1 {
-		v.cluster.life.Spawn(v.preferLeader)
+	if v.current == nil && len(v.pool.members) > 1 {
+		v.life.Spawn(v.preferLeader)
 	}
 	v.current, v.used = s, true
 }
@@ -128,10 +131,10 @@ func (v *voting) forget(s *standing) {
 // does not count any more then. And a new connection may lead to a store that was: the store is
 // looked at behind the promise.
 func (v *voting) stands(ctx context.Context, s *standing) error {
-	if v.cluster.dials.Load() != s.dials {
+	if v.dials.Load() != s.dials {
 		v.forget(s)
 		now := v.now()
-		if now == nil || v.cluster.dials.Load() != now.dials {
+		if now == nil || v.dials.Load() != now.dials {
 			if _, err := v.Facts(ctx); err != nil {
 				// the promise was sent, whatever that error is
 				return fmt.Errorf("it is connected to anew, and was not found to be what it was: %v", err)

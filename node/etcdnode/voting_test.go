@@ -28,7 +28,7 @@ func TestJudge(t *testing.T) {
 	}
 	admitted := func(change func(*looked)) *looked {
 		l := &looked{cluster: "c", index: 100, term: 3, revision: 56, stamp: 7,
-			meta: kept{mod: 7, mark: &mark{Cluster: "c", Memory: "m", Index: 50, Term: 2, Stamped: true}}}
+			meta: kept{mod: 7, mark: &mark{Cluster: "c", Memory: "m", Index: 50, Term: 2}}}
 		if change != nil {
 			change(l)
 		}
@@ -36,7 +36,7 @@ func TestJudge(t *testing.T) {
 	}
 	noted := func(change func(*looked)) *looked {
 		l := &looked{cluster: "c", index: 100, term: 3, revision: 56, stamp: 7, notice: kept{mod: 7, wait: 11 * time.Second,
-			mark: &mark{Cluster: "c", Memory: "n", Index: 50, Term: 2, Stamped: true, Fresh: true, Cause: "unused"}}}
+			mark: &mark{Cluster: "c", Memory: "n", Index: 50, Term: 2, Fresh: true, Cause: "unused"}}}
 		if change != nil {
 			change(l)
 		}
@@ -48,8 +48,6 @@ func TestJudge(t *testing.T) {
 		want admit.Facts
 	}{
 		{"as it was", admitted(nil), admit.Facts{Votes: true, Marked: true, Recorded: true}},
-		{"by an older program", admitted(func(l *looked) { l.meta.Stamped, l.stamp = false, 0 }),
-			admit.Facts{Votes: true, Marked: true, Recorded: true}},
 		{"another cluster", admitted(func(l *looked) { l.cluster = "d" }),
 			admit.Facts{Marked: true, Recorded: true, Cause: node.Replaced}},
 		{"put back key by key", admitted(func(l *looked) { l.meta.mod = 8 }),
@@ -79,8 +77,6 @@ func TestJudge(t *testing.T) {
 		{"counted for shorter leases", noted(func(l *looked) { l.notice.wait = maxTTL }), admit.Facts{Cause: node.Unused}},
 		{"the key that counts was written by hand",
 			noted(func(l *looked) { l.quarantine = &mvccpb.KeyValue{ModRevision: 8} }), admit.Facts{Cause: node.Unused}},
-		{"the notice of an older program", noted(func(l *looked) { l.notice.Stamped = false }),
-			admit.Facts{Cause: node.Replaced, Recorded: true}},
 		{"the notice of another cluster", noted(func(l *looked) { l.cluster = "d" }),
 			admit.Facts{Cause: node.Replaced, Recorded: true}},
 		{"the notice was put back", noted(func(l *looked) { l.notice.mod = 8 }),
