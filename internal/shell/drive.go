@@ -144,10 +144,13 @@ func (l *Lock) late(f *fanout, i int, a node.Answer, err error) {
 	case core.Acquire:
 		l.lateAcquire(f, i, a, err)
 	case core.Release:
-		if err == nil {
-			l.group.strays.answered(i, &f.request, a.Status == node.Granted)
-		} else {
+		if err != nil {
 			l.group.strays.lost(i, &f.request)
+			return
+		}
+		l.group.strays.answered(i, &f.request, a.Status == node.Granted)
+		if f.request.Place.Stamp != 0 {
+			l.of.enqueued(i)
 		}
 	case core.Extend:
 		if err == nil && a.Register > node.MaxRegister || errors.Is(err, context.DeadlineExceeded) ||
