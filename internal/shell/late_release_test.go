@@ -108,6 +108,27 @@ func TestGrantsAfterAReleaseThatEndedAreReleased(t *testing.T) {
 	})
 }
 
+// Where leases are bound, the node timeout may be longer than the TTL. A release is waited for as long
+// also while the node is behind.
+func TestReleasesOfBoundLeasesHaveTheNodeTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const ttl, timeout = time.Second, time.Minute
+		n := &selfTimed{Node: memnode.New("n"), deaf: true, limit: timeout / 2}
+		c := NewClient(Config{Env: &bubbleEnv{time.Now(), time.Hour}, Terms: Terms{TTL: ttl}, NodeTimeout: timeout,
+			Bound: true, Peers: []Peer{n}})
+		o := take(c, "x")
+		o.held(t)
+		c.group.pacing.behind.Store(true)
+		began := time.Now()
+		o.a.Lock().Release(false)
+		if <-o.freed; time.Since(began) != n.limit {
+			t.Errorf("it was given up after %v", time.Since(began))
+		}
+		closeNow(t, c)
+		time.Sleep(time.Hour)
+	})
+}
+
 // A release that a partition has swallowed is repeated in a sixth of the TTL, and at once if the
 // node answers anything else.
 func TestReleasesLostInAPartitionAreRepeated(t *testing.T) {

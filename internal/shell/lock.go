@@ -443,7 +443,7 @@ func (l *Lock) send(action core.Action, now time.Duration) {
 		f.request.Next = l.proposal()
 		// It is sent, however late: the lease would keep others away for a TTL.
 		if f.patience = g.pacing.patience(l.terms.TTL); g.pacing.behind.Load() {
-			f.timeout = f.patience
+			f.timeout = max(f.patience, g.NodeTimeout) // the TTL of a bound lease may be shorter
 		}
 	case core.Extend:
 		f.request.OwnToken, f.request.TTL = l.extendWith(now)
