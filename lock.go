@@ -167,10 +167,10 @@ func (x *extension) Extended(f shell.Failure) {
 }
 
 // Release gives the lock back, on all nodes; or, before the end of WithMinHold, leaves it there
-// until then. If ctx ends first, Release returns ctx's error. The requests go on for at most
-// Config.NodeTimeout, or two where a node has not answered the acquire or an extension yet. While
-// the nodes are behind with their work, that is up to three tenths of the TTL. Locker.Close waits
-// for them.
+// until then. If ctx ends first, Release returns ctx's error, and the release goes on. Answers are
+// waited for during Config.NodeTimeout at most, or two where a node has not answered the acquire or
+// an extension yet. While the nodes are behind with their work, each of these is up to three tenths
+// of the TTL. Locker.Close waits as long.
 //
 // Nil means that a majority of nodes is free of the lease, and that the lock was held up to this
 // call, by its validity. ErrLost or ErrMaxHold: it was not held any more; leases that were left are

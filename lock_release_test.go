@@ -175,6 +175,35 @@ func TestCloseEndsWhileLocksAreHeld(t *testing.T) {
 	})
 }
 
+// What a hung node has not answered in time may be of use later. Close does not wait for that.
+func TestCloseDoesNotWaitForLateAnswers(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		l := c.locker()
+		lock := take(t, l, name)
+		time.Sleep(third / 2) // nothing else is under way
+		c.set(0, 1, allOps, fault{hang: true})
+		begun := time.Now()
+		wantErr(t, lock.Release(t.Context()))
+		l.Close()
+		if took := time.Since(begun); took > nodeTimeout {
+			t.Errorf("Close has returned after %v", took)
+		}
+	})
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		l := c.locker()
+		c.set(0, 3, allOps, fault{hang: true})
+		ctx, cancel := context.WithTimeout(t.Context(), nodeTimeout/2)
+		defer cancel()
+		begun := time.Now()
+		_, err := l.Acquire(ctx, name)
+		wantErr(t, err, context.DeadlineExceeded)
+		l.Close()
+		if took := time.Since(begun); took > 2*nodeTimeout {
+			t.Errorf("Close has returned after %v", took)
+		}
+	})
+}
+
 // A lock may be released, and another one be asked for, while the Locker is being
 // closed: both come to something.
 func TestCloseBesideEverythingElse(t *testing.T) {

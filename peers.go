@@ -61,8 +61,12 @@ func (p *peer) Start(values context.Context, r node.Request, timeout time.Durati
 	}
 	ctx, cancel := context.WithTimeout(values, timeout) // from now on, however late the goroutine runs
 	stop := func() bool { return true }
-	if r.Op == node.Extend && p.running.closed != nil { // it may take longer than Close waits
-		stop = context.AfterFunc(p.running.closed, cancel)
+	if p.running.closed != nil { // it may take longer than Close waits
+		stop = context.AfterFunc(p.running.closed, func() {
+			if r.Op == node.Extend || !call.Wanted() { // what cleans up after a late grant goes on
+				cancel()
+			}
+		})
 	}
 	p.running.Go(func() {
 		defer cancel()

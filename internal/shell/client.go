@@ -51,9 +51,9 @@ func (c *Client) Adopt(a *Acquisition, values context.Context, name string, from
 // Terms returns those that the Client was made with.
 func (c *Client) Terms() Terms { return c.group.Terms }
 
-// Close ends the acquisitions that wait, and those that come. It calls idle when what
-// is under way to the nodes has ended; that is bounded by the node timeout. Locks
-// that are held are not extended any more, and not released.
+// Close ends the acquisitions that wait, and those that come. It calls idle when what is under way
+// to the nodes has ended. That is bounded by the node timeout, for a release by three tenths of the
+// TTL while the nodes are behind. Locks that are held are not extended any more, and not released.
 func (c *Client) Close(idle func()) {
 	if c.group.inflight.close() {
 		c.queues.close()
