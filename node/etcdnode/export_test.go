@@ -8,3 +8,6 @@ func (n *Node) Store() admit.Store { return n.store }
 // Recall has the node believe that its mark is of another memory, with the same revision. What it
 // remembers is under that mark.
 func (n *Node) Recall(memory string) { n.voting.now().memory = memory }
+
+// Window is by how much a session is longer than what it is for.
+const Window = window

@@ -70,19 +70,36 @@ const (
 // get returns a session for what lasts so long from now on. The next one is asked for in time, so
 // that a client that comes often waits for none. What is short may be in a longer one.
 func (s *sessions) get(ctx context.Context, need time.Duration) (*session, error) {
+	for until := clock.Now() + need; ; {
+		l, g := s.pick(need)
+		if l != nil {
+			return l, nil
+		}
+		select {
+		case <-g.done: // slowly, maybe, and asked for by another request long before this one
+			if g.err != nil || g.session.ends >= until {
+				return g.session, g.err
+			}
+		case <-ctx.Done():
+			return nil, fmt.Errorf("asking for an etcd lease: %w", ctx.Err())
+		}
+	}
+}
+
+// pick returns a session, or what is asked for.
+func (s *sessions) pick(need time.Duration) (*session, *granting) {
 	class := seconds(need)
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	l := s.current[class]
 	if need <= rule.ReservationTTL && (l == nil || !l.covers(need+slack)) {
 		for _, other := range s.current {
 			if other.covers(need + slack) {
-				s.mu.Unlock()
 				return other, nil
 			}
 		}
 	}
 	if l != nil && l.covers(need+early) {
-		s.mu.Unlock()
 		return l, nil
 	}
 	g := s.granting[class]
@@ -91,16 +108,10 @@ func (s *sessions) get(ctx context.Context, need time.Duration) (*session, error
 		s.granting[class] = g
 		go s.grantFor(g, class)
 	}
-	s.mu.Unlock()
 	if l != nil && l.covers(need+slack) {
 		return l, nil
 	}
-	select {
-	case <-g.done:
-		return g.session, g.err
-	case <-ctx.Done():
-		return nil, fmt.Errorf("asking for an etcd lease: %w", ctx.Err())
-	}
+	return nil, g
 }
 
 func (s *sessions) grantFor(g *granting, class int64) {
