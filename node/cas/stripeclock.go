@@ -31,7 +31,7 @@ import (
 type Clock struct {
 	store Store
 	life  *engine.Lifetime
-	ended func(ctx context.Context, sessions []string) (ended []bool, err error)
+	ended func(ctx context.Context, memory string, sessions []string) (ended []bool, err error)
 	again func(session string) bool
 
 	mu      sync.Mutex
@@ -70,11 +70,13 @@ func (p *seenPart) over(t time.Duration) bool {
 // askEvery is how often a client asks whether the session of a lease is there.
 const askEvery = time.Second
 
-// NewClock returns the clock of a store. Ended asks the store which sessions have ended. Again says
-// of which ones there may be another of the same name: what is known of these is not remembered.
-// Nil is none.
+// NewClock returns the clock of a store. Ended asks the store which sessions have ended. It makes
+// sure that the store with that memory has answered: to another one, they are none. Again says of
+// which ones there may be another of the same name: what is known of these is not remembered. Nil
+// is none.
 func NewClock(s Store, life *engine.Lifetime,
-	ended func(ctx context.Context, sessions []string) ([]bool, error), again func(session string) bool) *Clock {
+	ended func(ctx context.Context, memory string, sessions []string) ([]bool, error),
+	again func(session string) bool) *Clock {
 	return &Clock{store: s, life: life, ended: ended, again: again, all: make(map[int]*sighting)}
 }
 
@@ -134,7 +136,7 @@ func (c *Clock) closer(ctx context.Context, stripe int, memory string, ask map[P
 		parts, sessions = append(parts, p), append(sessions, w.Session)
 	}
 	at := now()
-	ended, err := c.ended(ctx, sessions)
+	ended, err := c.ended(ctx, memory, sessions)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/fenlock/fenlock/node/cas"
 	"github.com/fenlock/fenlock/node/clock"
 	"github.com/fenlock/fenlock/node/rule"
 
@@ -145,8 +146,12 @@ func (s *sessions) begin(ctx context.Context, class int64) (l *session, err erro
 }
 
 // ended asks which sessions have ended: what was written in them is over. The key of each was there
-// when that was written.
-func (c *cluster) ended(ctx context.Context, ids []string) (ended []bool, err error) {
+// when that was written. What another cluster says meanwhile, or one that was set back, is nothing.
+func (c *cluster) ended(ctx context.Context, memory string, ids []string) (ended []bool, err error) {
+	st := c.voting.now()
+	if st == nil || st.memory != memory {
+		return nil, cas.ErrConflict
+	}
 	for len(ids) > len(ended) {
 		var gets []clientv3.Op
 		for _, id := range ids[len(ended):min(len(ids), len(ended)+atOnce)] {
@@ -159,6 +164,9 @@ func (c *cluster) ended(ctx context.Context, ids []string) (ended []bool, err er
 		for _, got := range responses(o) {
 			ended = append(ended, got.Count == 0)
 		}
+	}
+	if c.voting.stands(ctx, st) != nil {
+		return nil, cas.ErrConflict
 	}
 	return ended, nil
 }

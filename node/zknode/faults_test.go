@@ -213,7 +213,7 @@ func TestExpiredSession(t *testing.T) {
 	link := linkOf(t, n)
 	f.sever()
 	for deadline := time.Now().Add(hanging); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-		if ended, err := other.ended(t.Context(), []string{idOf(link.ID)}); err != nil {
+		if ended, err := other.ended(t.Context(), n.vote.Load().memory, []string{idOf(link.ID)}); err != nil {
 			t.Fatal(err)
 		} else if ended[0] {
 			break

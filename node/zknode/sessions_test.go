@@ -2,11 +2,13 @@ package zknode
 
 import (
 	"context"
+	"errors"
 	"net"
 	"testing"
 	"time"
 
 	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/cas"
 )
 
 // The leader does not hear of a session by what a follower passes on in it, but by what the
@@ -45,5 +47,25 @@ func TestCutOffAfterTheGrant(t *testing.T) {
 			t.Fatalf("a lease of %v has lived for %v", ttl, lived)
 		}
 		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// Another ensemble knows none of the sessions, and none of them is over by that.
+func TestSessionsElsewhere(t *testing.T) {
+	t.Parallel()
+	n := voting(t, freshURL())
+	memory, session := n.vote.Load().memory, idOf(linkOf(t, n).ID)
+	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, request("a", "me", 0))))
+	for _, ask := range []struct {
+		memory, session string
+		ended           bool
+		err             error
+	}{
+		{memory, session, false, nil}, {memory, "1", true, nil}, {"elsewhere", "1", false, cas.ErrConflict},
+	} {
+		ended, err := n.ended(t.Context(), ask.memory, []string{ask.session})
+		if !errors.Is(err, ask.err) || err == nil && ended[0] != ask.ended {
+			t.Errorf("%+v: %v, %v", ask, ended, err)
+		}
 	}
 }

@@ -71,24 +71,30 @@ func (s store) load(ctx context.Context, stripe int) (cas.Loaded, error) {
 }
 
 // ended asks which sessions have ended: the leases that were written in them are over. One that has
-// never comes back, and its znode was there when the lease was written.
-func (n *ensemble) ended(ctx context.Context, sessions []string) (ended []bool, err error) {
+// never comes back, and its znode was there when the lease was written. Another ensemble knows none
+// of them: it has to be the one with that memory.
+func (n *ensemble) ended(ctx context.Context, memory string, sessions []string) (ended []bool, err error) {
 	link, err := n.session.Link(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var requests []wire.Request
+	requests := []wire.Request{wire.Get{Path: n.paths.mark(memory)}}
 	for _, id := range sessions {
 		requests = append(requests, wire.Get{Path: n.paths.session(id)})
 	}
 	replies, err := link.Do(ctx, requests...)
 	if lost(err) {
 		return nil, cas.Again(err)
+	} else if err != nil {
+		return nil, err
 	}
-	for _, reply := range replies {
+	if replies[0].Err == wire.NoNode {
+		return nil, cas.ErrConflict
+	}
+	for _, reply := range replies[1:] {
 		ended = append(ended, reply.Err == wire.NoNode)
 	}
-	return ended, cmp.Or(err, n.unread(replies))
+	return ended, n.unread(replies)
 }
 
 // Save implements cas.Store: one multi, which is sent once. It writes nothing for an ensemble that
