@@ -11,3 +11,10 @@ func (n *Node) Recall(memory string) { n.voting.now().memory = memory }
 
 // Window is by how much a session is longer than what it is for.
 const Window = window
+
+// Together returns how many transactions wait to travel together.
+func (n *Node) Together() int {
+	n.store.batcher.mu.Lock()
+	defer n.store.batcher.mu.Unlock()
+	return len(n.store.batcher.queue)
+}
