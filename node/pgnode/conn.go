@@ -3,10 +3,8 @@ package pgnode
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"database/sql"
 	"database/sql/driver"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -161,8 +159,7 @@ func (s *statement) prepare(ctx context.Context, conn *sql.Conn) (text string, e
 		if s.whole || !s.n.prepares.Load() {
 			return nil
 		}
-		sum := sha256.Sum256([]byte(text))
-		text = "fenlock_" + hex.EncodeToString(sum[:16])
+		text = s.n.prepared(text)
 		if _, err := of.Conn().Prepare(ctx, text, s.text); err != nil && reply(err) == nil {
 			return driver.ErrBadConn
 		} else if err != nil {
@@ -234,8 +231,7 @@ func (n *database) send(ctx context.Context, text string, args []any, read func(
 // explain returns, for an error that the tables or functions of another format can have caused,
 // which format is there.
 func (n *database) explain(ctx context.Context, err error) error {
-	if !hasCode(err, undefinedTable) && !hasCode(err, undefinedFunction) && !hasCode(err, undefinedColumn) &&
-		!hasCode(err, undefinedSchema) {
+	if !ofAnotherFormat(err) {
 		return err
 	}
 	var found string

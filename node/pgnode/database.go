@@ -30,6 +30,7 @@ type database struct {
 	poolSays sync.Once     // whether it prepares statements
 	prepares atomic.Bool
 	unnamed  atomic.Bool // prepared statements do not outlive a transaction here
+	names    sync.Map    // of prepared statements, by their texts
 
 	closing *engine.Lifetime // until Close
 }

@@ -23,6 +23,15 @@ func (n *Node) Do(ctx context.Context, r node.Request) (node.Answer, error) {
 		return node.Answer{}, n.errorf(r.Op.String(), err)
 	}
 	defer over()
+	a, err := n.doFast(ctx, r)
+	if errors.Is(err, errSlow) {
+		return n.doSlow(ctx, r)
+	}
+	return n.finish(ctx, r, a, err)
+}
+
+// doSlow carries out a request by statements of database/sql, and has the node admitted.
+func (n *Node) doSlow(ctx context.Context, r node.Request) (node.Answer, error) {
 	a, err := n.serve(ctx, r)
 	if err == nil && a.Status == node.Rejoining {
 		// It did nothing. If the node is admitted now, that was in vain.
@@ -36,7 +45,15 @@ func (n *Node) Do(ctx context.Context, r node.Request) (node.Answer, error) {
 		}
 	}
 	if err != nil {
-		return node.Answer{}, n.errorf(r.Op.String(), n.explain(ctx, contextual(ctx, err)))
+		err = n.explain(ctx, contextual(ctx, err))
+	}
+	return n.finish(ctx, r, a, err)
+}
+
+// finish does what follows a request, and returns its outcome.
+func (n *Node) finish(ctx context.Context, r node.Request, a node.Answer, err error) (node.Answer, error) {
+	if err != nil {
+		return node.Answer{}, n.errorf(r.Op.String(), contextual(ctx, err))
 	}
 	if r.Op == node.Acquire {
 		n.sweep()
@@ -117,32 +134,42 @@ func (n *Node) ourTerms() string {
 	return ""
 }
 
+// served is what fenlock.serve returns.
+type served struct {
+	status, ahead                     int
+	register, remaining, clock, given int64
+	quiet                             bool
+	heldBy                            []byte
+	store                             sql.NullString
+}
+
 func (n *Node) call(ctx context.Context, r node.Request) (a node.Answer, err error) {
-	var status, ahead int
-	var register, remaining, clock, given int64
-	var quiet bool
-	var heldBy []byte
-	var store sql.NullString
+	var s served
 	err = n.query(ctx, n.sql.serve, []any{
 		int(r.Op), []byte(r.Name), node.Stripe(r.Name), []byte(r.Holder), r.TTL.Milliseconds(), int64(r.Token),
 		int64(r.OwnToken),
 		[]byte(r.Place.Waiter), r.Place.Stamp, n.ourTerms(), r.Shared, int64(r.Next),
-	}, &status, &register, &heldBy, &remaining, &ahead, &clock, &store, &quiet, &given)
+	}, &s.status, &s.register, &s.heldBy, &s.remaining, &s.ahead, &s.clock, &s.store, &s.quiet, &s.given)
 	if err != nil {
 		return node.Answer{}, err
 	}
-	if a, err = n.answer(r, node.Status(status), register, store); err != nil {
+	return n.served(r, &s)
+}
+
+// served returns what the schema answered, and remembers what it says of the name.
+func (n *Node) served(r node.Request, s *served) (a node.Answer, err error) {
+	if a, err = n.answer(r, node.Status(s.status), s.register, s.store); err != nil {
 		return node.Answer{}, err
 	}
-	n.contended[node.Stripe(r.Name)].Store(!quiet || a.Status == node.Held)
+	n.contended[node.Stripe(r.Name)].Store(!s.quiet || a.Status == node.Held)
 	if r.Op == node.Acquire {
 		n.seen[node.Stripe(r.Name)].Or(n.bit(r.Name))
 	}
 	if a.Status == node.Held {
-		holder := node.Holder(heldBy)
-		a.HeldBy, a.Holder, a.Slots, a.Ahead = holder.Label(), holder.Fingerprint(), holder.Slots(), max(ahead, 0)
-		a.Given = fence.Token(max(given, 0))
-		a.Remaining, a.Clock = time.Duration(remaining)*time.Millisecond, time.Duration(clock)*time.Microsecond
+		holder := node.Holder(s.heldBy)
+		a.HeldBy, a.Holder, a.Slots, a.Ahead = holder.Label(), holder.Fingerprint(), holder.Slots(), max(s.ahead, 0)
+		a.Given = fence.Token(max(s.given, 0))
+		a.Remaining, a.Clock = time.Duration(s.remaining)*time.Millisecond, time.Duration(s.clock)*time.Microsecond
 	}
 	return a, nil
 }

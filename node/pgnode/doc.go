@@ -25,6 +25,12 @@
 // ten minutes' proposals, an old backup. Tokens then are larger than before only as far
 // as the clients' wall clocks agree, since they propose these.
 //
+// # The way of a request
+//
+// A worker sends the usual request on a connection that the pool has (start.go). The slow path is
+// for what has to wait, and what is rare: a new connection, an admission, a pooler, a driver other
+// than pgx's (conn.go).
+//
 // # Two at a time
 //
 // Transactions are READ COMMITTED. A statement that has waited for a row sees that row as it is

@@ -83,6 +83,12 @@ func again(err error) bool {
 	return undone(err) && (hasCode(err, serialization) || hasCode(err, deadlock))
 }
 
+// ofAnotherFormat reports whether the tables or functions of another format can have caused an error.
+func ofAnotherFormat(err error) bool {
+	return hasCode(err, undefinedTable) || hasCode(err, undefinedFunction) || hasCode(err, undefinedColumn) ||
+		hasCode(err, undefinedSchema)
+}
+
 // advice says what a person can do about an error, and whether waiting does not help.
 func advice(schema string, err error) (text string, lasting bool) {
 	said := reply(err)

@@ -17,7 +17,7 @@ import (
 	"github.com/fenlock/fenlock/node/engine"
 )
 
-// Node is a node.Node, node.Queuer, node.Rejoiner, node.Admin and node.Examiner in a
+// Node is a node.Starter, node.Queuer, node.Rejoiner, node.Admin and node.Examiner in a
 // PostgreSQL database. It is safe for concurrent use. Make one with Open or New; the zero
 // Node is not usable.
 type Node struct {
@@ -25,7 +25,8 @@ type Node struct {
 	member string
 
 	admission *admit.Admission
-	terms     atomic.Pointer[string]    // what operations take the group's terms to be, nil until Join
+	terms     atomic.Pointer[string] // what operations take the group's terms to be, nil until Join
+	workers   *workers
 	swept     atomic.Int64              // when this client swept last, in Unix milliseconds
 	contended [node.Stripes]atomic.Bool // where a name was held, or had a queue: see usual
 	// seen has a bit for each name that was acquired since the last sweep, so that it has a row. Names
@@ -38,7 +39,7 @@ type Node struct {
 }
 
 var (
-	_ node.Node     = (*Node)(nil)
+	_ node.Starter  = (*Node)(nil)
 	_ node.Queuer   = (*Node)(nil)
 	_ node.Rejoiner = (*Node)(nil)
 	_ node.Admin    = (*Node)(nil)
@@ -153,6 +154,7 @@ func newNode(db *sql.DB, schema string) (*Node, error) {
 	}
 	n := &Node{database: newDatabase(db, schema), listeners: make(map[string]*listener),
 		seed: maphash.MakeSeed()}
+	n.workers = newWorkers(n.closing, cap(n.slots), n.carry)
 	n.admission = admit.New(n, admission{n}, admit.Pause)
 	return n, nil
 }
