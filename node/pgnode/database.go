@@ -2,7 +2,9 @@ package pgnode
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"database/sql"
+	"encoding/hex"
 	"errors"
 	"sync"
 	"sync/atomic"
@@ -42,6 +44,17 @@ func newDatabase(db *sql.DB, schema string) *database {
 	return &database{db: db, schema: schema, sql: statementsIn(schema), closing: engine.NewLifetime(),
 		connecting: connectTimeout,
 		slots:      make(chan struct{}, cmp.Or(db.Stats().MaxOpenConnections, callersMost))}
+}
+
+// prepared returns what a statement is called where it is prepared.
+func (n *database) prepared(text string) string {
+	if name, ok := n.names.Load(text); ok {
+		return name.(string)
+	}
+	sum := sha256.Sum256([]byte(text))
+	name := "fenlock_" + hex.EncodeToString(sum[:16])
+	n.names.Store(text, name)
+	return name
 }
 
 // errorf names the node in an error, and says what can be done about it. It marks errors that

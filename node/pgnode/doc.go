@@ -27,9 +27,9 @@
 //
 // # The way of a request
 //
-// A worker sends the usual request on a connection that the pool has (start.go). The slow path is
-// for what has to wait, and what is rare: a new connection, an admission, a pooler, a driver other
-// than pgx's (conn.go).
+// A worker sends the usual requests on a connection that the pool has, those that come together in
+// one write (start.go). The slow path is for a new connection, an admission, a pooler, and a driver
+// other than pgx's (conn.go).
 //
 // # Two at a time
 //

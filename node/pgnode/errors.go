@@ -83,7 +83,7 @@ func again(err error) bool {
 	return undone(err) && (hasCode(err, serialization) || hasCode(err, deadlock))
 }
 
-// ofAnotherFormat reports whether the tables or functions of another format can have caused an error.
+// ofAnotherFormat reports whether tables or functions of another format can have caused an error.
 func ofAnotherFormat(err error) bool {
 	return hasCode(err, undefinedTable) || hasCode(err, undefinedFunction) || hasCode(err, undefinedColumn) ||
 		hasCode(err, undefinedSchema)

@@ -51,9 +51,6 @@ var (
 // Operations are short: more would only queue up in the server.
 const maxConnections = 8
 
-// idleTime is after how long an unused connection is closed.
-const idleTime = time.Minute
-
 // Open returns the node at a URL:
 //
 //	postgres://[user[:password]@]host[:5432]/database    also postgresql://
@@ -154,7 +151,7 @@ func newNode(db *sql.DB, schema string) (*Node, error) {
 	}
 	n := &Node{database: newDatabase(db, schema), listeners: make(map[string]*listener),
 		seed: maphash.MakeSeed()}
-	n.workers = newWorkers(n.closing, cap(n.slots), n.carry)
+	n.workers = newWorkers(n.closing, cap(n.slots))
 	n.admission = admit.New(n, admission{n}, admit.Pause)
 	return n, nil
 }

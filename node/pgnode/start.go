@@ -1,14 +1,12 @@
 package pgnode
 
 import (
+	"cmp"
 	"context"
-	"crypto/sha256"
 	"database/sql"
 	"database/sql/driver"
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
-	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -23,17 +21,21 @@ import (
 )
 
 // The usual request meets a connection of pgx that is idle, and a database that votes. A worker
-// sends it as bytes on that connection. That takes a quarter of the time of a query of database/sql,
-// which starts goroutines and makes contexts for each. What is not usual takes the slow path
-// (conn.go): a driver that is not pgx's, a pooler, an admission, an error that says to try again.
+// sends it as bytes on that connection, with others that are queued. A query of database/sql starts
+// goroutines and makes contexts instead. The slow path (conn.go) is for a driver that is not pgx's,
+// a pooler, an admission, and an error that says to try again.
 
-// flight is a request that a worker carries out.
+// flight is a request that a worker carries out. It is a job.
 type flight struct {
+	n     *Node
 	r     node.Request
 	until time.Time // it is not sent after that
 	call  node.Call
 	asked *asked // call, of a Do
 	by    atomic.Pointer[worker]
+
+	a   node.Answer // what a worker found
+	err error
 }
 
 // errSlow is of a request that was certainly not carried out, and takes the slow path.
@@ -45,7 +47,7 @@ func (n *Node) Start(r node.Request, timeout time.Duration, call node.Call) {
 	if err == nil && (r.Op < node.Acquire || r.Op > node.Release) {
 		err = engine.Invalidf("pgnode: %v cannot be started", r.Op)
 	}
-	f := &flight{r: r, until: time.Now().Add(timeout), call: call}
+	f := &flight{n: n, r: r, until: time.Now().Add(timeout), call: call}
 	switch {
 	case err != nil:
 	case n.fast():
@@ -100,7 +102,7 @@ func (n *Node) doFast(ctx context.Context, r node.Request) (node.Answer, error) 
 	if !ok {
 		until = time.Now().Add(time.Hour)
 	}
-	f := &flight{r: r, until: until, call: c, asked: c}
+	f := &flight{n: n, r: r, until: until, call: c, asked: c}
 	if err := n.workers.add(f); err != nil {
 		return node.Answer{}, unsent(err)
 	}
@@ -121,9 +123,12 @@ func (n *Node) doFast(ctx context.Context, r node.Request) (node.Answer, error) 
 // fast reports whether requests are for the workers. The first request of a node shows it.
 func (n *Node) fast() bool { return n.prepares.Load() && !n.unnamed.Load() }
 
-// carry has a worker carry out a request.
-func (n *Node) carry(w *worker, f *flight) {
-	a, err := n.carryOut(w, f)
+// alone reports whether it is sent with no other: a Do may be given up, and its connection with it.
+func (f *flight) alone() bool { return f.asked != nil }
+
+// tell tells what a worker found, or has a request take the slow path.
+func (f *flight) tell(w *worker) {
+	n, a, err := f.n, f.a, f.err
 	switch {
 	case f.asked != nil: // Do does the rest
 		f.call.Done(a, err)
@@ -149,29 +154,50 @@ func (f *flight) givenUp() error {
 	return nil
 }
 
-// carryOut has a worker carry out a request on a connection that the pool has.
-func (n *Node) carryOut(w *worker, f *flight) (a node.Answer, err error) {
+// carry has a worker carry out requests on a connection that the pool has.
+func (f *flight) carry(w *worker, jobs []job) {
+	batch := make([]*flight, len(jobs))
+	for i, j := range jobs {
+		batch[i] = j.(*flight)
+	}
+	if err := f.n.onConnection(w, batch); err != nil {
+		for _, f := range batch {
+			f.err = err
+		}
+	}
+}
+
+// onConnection returns an error if it did nothing.
+func (n *Node) onConnection(w *worker, batch []*flight) error {
 	if n.closing.Err() != nil {
-		return a, unsent(engine.ErrClosed)
+		return unsent(engine.ErrClosed)
 	}
 	select {
 	case n.slots <- struct{}{}:
 		defer func() { <-n.slots }()
 	default:
-		return a, errSlow
+		return errSlow
 	}
 	if n.db.Stats().Idle == 0 {
-		return a, errSlow // which makes a connection, however long that takes
+		return errSlow // which makes a connection, however long that takes
 	}
-	life := w.begin(f, f.until.Add(finishTimeout))
+	until := batch[0].until
+	for _, f := range batch {
+		if f.until.After(until) {
+			until = f.until
+		}
+	}
+	life := w.begin(batch[0], until.Add(finishTimeout))
 	defer w.over()
-	f.by.Store(w)
-	if err := f.givenUp(); err != nil {
-		return a, err
+	batch[0].by.Store(w)
+	if len(batch) == 1 {
+		if err := batch[0].givenUp(); err != nil {
+			return err
+		}
 	}
 	conn, err := n.db.Conn(life)
 	if err != nil {
-		return a, errSlow
+		return errSlow
 	}
 	defer conn.Close()
 	conn.Raw(func(of any) error {
@@ -180,98 +206,208 @@ func (n *Node) carryOut(w *worker, f *flight) (a node.Answer, err error) {
 			err = errSlow
 			return nil
 		}
-		x := exchange{n: n, w: w, f: f, conn: c.Conn()}
-		if a, err = x.carryOut(life); x.broken || c.Conn().IsClosed() {
+		x := exchange{n: n, w: w, conn: c.Conn()}
+		if len(batch) == 1 {
+			batch[0].a, batch[0].err = x.carryOut(life, batch[0])
+		} else {
+			x.together(life, batch)
+		}
+		if x.broken || c.Conn().IsClosed() {
 			return driver.ErrBadConn
 		}
 		return nil
 	})
-	return a, err
+	return err
 }
 
-// exchange is a request on a connection.
+// exchange is what a worker does on a connection.
 type exchange struct {
 	n      *Node
 	w      *worker
-	f      *flight
 	conn   *pgx.Conn
 	broken bool // the connection must not be used any more
 }
 
-func (x *exchange) carryOut(life context.Context) (a node.Answer, err error) {
-	r := x.f.r
-	name, stripe, ttl := r.Name, node.Stripe(r.Name), r.TTL.Milliseconds()
-	if x.n.usual(r) {
-		var register int64
-		var store sql.NullString
-		text, p := x.n.sql.release, parameters{}
-		switch r.Op {
-		case node.Acquire:
-			text = x.n.sql.take
-			p.text(name).int4(stripe).text(string(r.Holder)).int8(ttl).int8(int64(r.Token)).text(x.n.ourTerms())
-		case node.Extend:
-			text = x.n.sql.extend
-			p.text(name).int4(stripe).text(string(r.Holder)).int8(ttl).int8(int64(r.Token)).text(x.n.ourTerms()).
-				int8(int64(r.OwnToken))
-		default:
-			p.text(name).text(string(r.Holder))
-		}
-		err := x.exec(life, text, &p, func(row *values) {
-			register, store = row.int8(), row.text()
-		})
-		if err == nil {
-			return x.n.answer(r, node.Granted, register, store)
-		}
-		if !errors.Is(err, sql.ErrNoRows) {
-			return a, err
+// carryOut carries out one request.
+func (x *exchange) carryOut(life context.Context, f *flight) (node.Answer, error) {
+	if x.n.usual(f.r) {
+		q := x.n.usualQuery(f.r)
+		if err := x.exec(life, f, &q); !errors.Is(err, sql.ErrNoRows) {
+			return x.answer(f, &q, err)
 		}
 	}
-	var s served
-	var p parameters
-	p.int4(int(r.Op)).text(name).int4(stripe).text(string(r.Holder)).int8(ttl).int8(int64(r.Token)).
-		int8(int64(r.OwnToken)).text(r.Place.Waiter).int8(r.Place.Stamp).text(x.n.ourTerms()).bool(r.Shared).
-		int8(int64(r.Next))
-	err = x.exec(life, x.n.sql.serve, &p, func(row *values) {
-		s.status, s.register, s.heldBy, s.remaining = row.int4(), row.int8(), []byte(row.text().String), row.int8()
-		s.ahead, s.clock, s.store, s.quiet, s.given = row.int4(), row.int8(), row.text(), row.bool(), row.int8()
-	})
-	if err != nil {
-		return a, err
-	}
-	if node.Status(s.status) == node.Rejoining {
-		return a, errSlow // it did nothing
-	}
-	return x.n.served(r, &s)
+	q := x.n.serveQuery(f.r)
+	return x.answer(f, &q, x.exec(life, f, &q))
 }
 
-// exec sends a statement, which the connection prepares before, and reads one row. What it reads
-// means nothing if it fails.
-func (x *exchange) exec(life context.Context, text string, p *parameters, read func(*values)) error {
-	statement, err := x.conn.Prepare(life, x.n.prepared(text), text)
-	if err != nil {
-		return errSlow
-	}
-	if err := x.f.givenUp(); err != nil {
-		return err
-	}
-	if !x.f.call.Wanted() { // from now on, the outcome is unknown
-		return unsent(context.Canceled)
+// together carries out requests by statements that are sent in one write. Each is a transaction.
+func (x *exchange) together(life context.Context, batch []*flight) {
+	queries := make([]query, len(batch))
+	prepared := make([]*pgconn.StatementDescription, len(batch))
+	for i, f := range batch {
+		if queries[i] = x.n.serveQuery(f.r); x.n.usual(f.r) {
+			queries[i] = x.n.usualQuery(f.r)
+		}
+		if prepared[i], f.err = x.conn.Prepare(life, x.n.prepared(queries[i].text), queries[i].text); f.err != nil {
+			f.err = errSlow
+		}
 	}
 	pg := x.conn.PgConn()
 	x.w.reads(pg.Conn())
-	rows := pg.ExecStatement(context.Background(), statement, p.all, binaryFormat, binaryFormat)
-	found, row := false, values{}
-	if rows.NextRow() {
-		found, row.all = true, rows.Values()
-		read(&row)
+	pipeline := pg.StartPipeline(context.Background())
+	for i, f := range batch {
+		if f.err == nil {
+			f.err = f.send()
+		}
+		if f.err == nil {
+			pipeline.SendQueryStatement(prepared[i], queries[i].p.all, binaryFormat, binaryFormat)
+			pipeline.SendPipelineSync()
+			queries[i].sent = true
+		}
 	}
-	_, err = rows.Close() // what comes after the row, too: the commit may have failed
-	x.broken = x.w.reads(nil)
+	failed := pipeline.Flush()
+	for i, f := range batch {
+		if q := &queries[i]; q.sent && failed != nil {
+			q.err = failed
+		} else if q.sent {
+			q.err = receive(pipeline, q)
+		}
+		if queries[i].sent {
+			f.a, f.err = x.answer(f, &queries[i], x.outcome(&queries[i]))
+		}
+	}
+	pipeline.Close()
+	x.broken = x.w.reads(nil) || x.broken
+	for i, f := range batch {
+		if queries[i].usual && errors.Is(f.err, sql.ErrNoRows) { // it did nothing
+			if f.a, f.err = (node.Answer{}), errSlow; !x.broken && !x.conn.IsClosed() {
+				q := x.n.serveQuery(f.r)
+				f.a, f.err = x.answer(f, &q, x.exec(life, f, &q))
+			}
+		}
+	}
+}
+
+// receive reads what one statement of a pipeline answered, up to its commit.
+func receive(pipeline *pgconn.Pipeline, q *query) error {
+	results, err := pipeline.GetResults()
+	if rows, ok := results.(*pgconn.ResultReader); ok {
+		q.scan(rows)
+		_, err = rows.Close()
+	}
+	if err != nil && reply(err) == nil {
+		return err
+	}
+	committed, failed := pipeline.GetResults()
+	if reply(failed) != nil { // which does not end what was sent together
+		committed, _ = pipeline.GetResults()
+	}
+	if _, ok := committed.(*pgconn.PipelineSync); !ok && failed == nil {
+		failed = errors.New("the connection was lost before the commit was known")
+	}
+	return cmp.Or(err, failed)
+}
+
+// query is a statement of a request, and what it answered.
+type query struct {
+	text        string
+	p           parameters
+	usual       bool
+	sent, found bool
+	row         values
+	s           served
+	err         error
+}
+
+func (n *Node) usualQuery(r node.Request) (q query) {
+	q.usual, q.text = true, n.sql.release
+	name, stripe, ttl := r.Name, node.Stripe(r.Name), r.TTL.Milliseconds()
+	switch r.Op {
+	case node.Acquire:
+		q.text = n.sql.take
+		q.p.text(name).int4(stripe).text(string(r.Holder)).int8(ttl).int8(int64(r.Token)).text(n.ourTerms())
+	case node.Extend:
+		q.text = n.sql.extend
+		q.p.text(name).int4(stripe).text(string(r.Holder)).int8(ttl).int8(int64(r.Token)).text(n.ourTerms()).
+			int8(int64(r.OwnToken))
+	default:
+		q.p.text(name).text(string(r.Holder))
+	}
+	return q
+}
+
+func (n *Node) serveQuery(r node.Request) (q query) {
+	q.text = n.sql.serve
+	q.p.int4(int(r.Op)).text(r.Name).int4(node.Stripe(r.Name)).text(string(r.Holder)).int8(r.TTL.Milliseconds()).
+		int8(int64(r.Token)).int8(int64(r.OwnToken)).text(r.Place.Waiter).int8(r.Place.Stamp).text(n.ourTerms()).
+		bool(r.Shared).int8(int64(r.Next))
+	return q
+}
+
+// scan reads the row, if there is one. It means nothing if the statement fails afterwards.
+func (q *query) scan(rows *pgconn.ResultReader) {
+	if !rows.NextRow() {
+		return
+	}
+	q.found, q.row.all = true, rows.Values()
+	row, s := &q.row, &q.s
+	if q.usual {
+		s.status, s.register, s.store = int(node.Granted), row.int8(), row.text()
+		return
+	}
+	s.status, s.register, s.heldBy, s.remaining = row.int4(), row.int8(), []byte(row.text().String), row.int8()
+	s.ahead, s.clock, s.store, s.quiet, s.given = row.int4(), row.int8(), row.text(), row.bool(), row.int8()
+}
+
+// answer returns what a query says.
+func (x *exchange) answer(f *flight, q *query, err error) (node.Answer, error) {
 	switch {
-	case err == nil && !found:
+	case err != nil:
+		return node.Answer{}, err
+	case q.usual:
+		return x.n.answer(f.r, node.Granted, q.s.register, q.s.store)
+	case node.Status(q.s.status) == node.Rejoining:
+		return node.Answer{}, errSlow // it did nothing
+	}
+	return x.n.served(f.r, &q.s)
+}
+
+// send returns why a request must not be sent. If it returns nil, the outcome is unknown from then.
+func (f *flight) send() error {
+	if err := f.givenUp(); err != nil {
+		return err
+	}
+	if !f.call.Wanted() {
+		return unsent(context.Canceled)
+	}
+	return nil
+}
+
+// exec sends a statement, which the connection prepares before, and reads one row.
+func (x *exchange) exec(life context.Context, f *flight, q *query) error {
+	statement, err := x.conn.Prepare(life, x.n.prepared(q.text), q.text)
+	if err != nil {
+		return errSlow
+	}
+	if err := f.send(); err != nil {
+		return err
+	}
+	pg := x.conn.PgConn()
+	x.w.reads(pg.Conn())
+	rows := pg.ExecStatement(context.Background(), statement, q.p.all, binaryFormat, binaryFormat)
+	q.scan(rows)
+	_, q.err = rows.Close() // what comes after the row, too: the commit may have failed
+	x.broken = x.w.reads(nil)
+	return x.outcome(q)
+}
+
+// outcome returns the error of a statement that was sent: sql.ErrNoRows if it answered no row.
+func (x *exchange) outcome(q *query) error {
+	switch err := q.err; {
+	case err == nil && !q.found:
 		return sql.ErrNoRows
-	case err == nil && row.wrong:
-		return fmt.Errorf("the schema answered a row of another kind: it was changed by hand")
+	case err == nil && q.row.wrong:
+		return errors.New("the schema answered a row of another kind: it was changed by hand")
 	case err == nil:
 		return nil
 	case hasCode(err, notSupported): // as in once
@@ -280,19 +416,9 @@ func (x *exchange) exec(life context.Context, text string, p *parameters, read f
 	case pgconn.SafeToRetry(err), again(err), undone(err) && (ofAnotherFormat(err) || hasCode(err, undefinedStatement) ||
 		hasCode(err, duplicateStatement)):
 		return errSlow
+	default:
+		return err
 	}
-	return err
-}
-
-// prepared returns what a statement is called where it is prepared.
-func (n *database) prepared(text string) string {
-	if name, ok := n.names.Load(text); ok {
-		return name.(string)
-	}
-	sum := sha256.Sum256([]byte(text))
-	name := "fenlock_" + hex.EncodeToString(sum[:16])
-	n.names.Store(text, name)
-	return name
 }
 
 var binaryFormat = []int16{pgtype.BinaryFormatCode}

@@ -61,6 +61,7 @@ func silenced(t *testing.T) (n, sees *Node, held node.Request, lift func()) {
 	for _, of := range []*Node{sees, n} {
 		of.swept.Store(time.Now().UnixMilli()) // nothing else uses its connections
 	}
+	n.db.SetMaxOpenConns(1) // so that it has prepared what it sends
 	known(t, n, "held")
 	if held = as(node.Acquire, request("held", 0)); !n.fast() || !n.usual(held) {
 		t.Fatal("the test tests nothing: no worker carries it out")
@@ -69,8 +70,20 @@ func silenced(t *testing.T) (n, sees *Node, held node.Request, lift func()) {
 	return n, sees, held, relay.Impose(proxy.Rule{From: proxy.Effect{Hold: true}})
 }
 
-// Of requests to a server that is silent, those that were sent are unknown, and the others are not
-// sent: neither after their timeout, nor when they are not wanted any more.
+// untilReleased waits until "held" was released.
+func untilReleased(t *testing.T, sees *Node) {
+	t.Helper()
+	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+		if l, err := sees.Inspect(t.Context(), "held"); err != nil || time.Now().After(end) {
+			t.Fatal("it was not released", err)
+		} else if !l.Leased {
+			return
+		}
+	}
+}
+
+// The outcome of what was sent to a server that is silent is unknown. A queued request is not sent
+// after its timeout, nor when it is not wanted any more.
 func TestStartedAndUnanswered(t *testing.T) {
 	t.Parallel()
 	n, sees, held, lift := silenced(t)
@@ -98,10 +111,11 @@ func TestStartedAndUnanswered(t *testing.T) {
 // Close ends what a worker waits for, and what is queued.
 func TestCloseEndsWhatWasStarted(t *testing.T) {
 	t.Parallel()
-	n, _, held, lift := silenced(t)
+	n, sees, held, lift := silenced(t)
 	defer lift()
 	n.workers.most = 1
 	sent := start(t, n, as(node.Release, held), time.Hour)
+	untilReleased(t, sees)
 	var queued []*started
 	for i := range 3 {
 		queued = append(queued, start(t, n, as(node.Acquire, request(fmt.Sprint("queued", i), 0)), time.Hour))
@@ -109,8 +123,8 @@ func TestCloseEndsWhatWasStarted(t *testing.T) {
 	if err := n.Close(); err != nil {
 		t.Error(err)
 	}
-	if _, err := sent.wait(); err == nil {
-		t.Error("a release without an answer succeeded")
+	if _, err := sent.wait(); err == nil || errors.Is(err, node.ErrNotSent) {
+		t.Errorf("a release that was sent: %v", err)
 	}
 	for _, c := range append(queued, start(t, n, held, time.Hour)) {
 		if _, err := c.wait(); !errors.Is(err, node.ErrNotSent) || !strings.Contains(err.Error(), "closed") {
@@ -130,13 +144,7 @@ func TestGivenUpFreesItsConnection(t *testing.T) {
 		_, err := n.Do(ctx, as(node.Release, held))
 		done <- err
 	}()
-	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) { // until it was sent
-		if l, err := sees.Inspect(t.Context(), "held"); err != nil || time.Now().After(end) {
-			t.Fatal("it was not carried out", err)
-		} else if !l.Leased {
-			break
-		}
-	}
+	untilReleased(t, sees)
 	cancel()
 	if err := <-done; !errors.Is(err, context.Canceled) || errors.Is(err, node.ErrNotSent) {
 		t.Error(err)
@@ -178,5 +186,61 @@ func TestManyStarted(t *testing.T) {
 	all.Wait()
 	if made := len(n.workers.all); made > maxConnections {
 		t.Errorf("%d workers", made)
+	}
+}
+
+// Requests that are sent together are transactions of their own. A usual statement that finds
+// nothing, a refusal and an error concern no other request.
+func TestSentTogether(t *testing.T) {
+	t.Parallel()
+	n := alone(t, newSchema(t, shared()))
+	n.swept.Store(time.Now().UnixMilli())
+	for _, name := range []string{"a", "b", "c", "d"} {
+		known(t, n, name)
+	}
+	fails := `CREATE FUNCTION fenlock.fails() RETURNS trigger LANGUAGE plpgsql AS $$
+		BEGIN IF NEW.name = 'b' THEN RAISE 'it fails'; END IF; RETURN NEW; END $$;
+		CREATE CONSTRAINT TRIGGER fails AFTER UPDATE ON fenlock.leases DEFERRABLE INITIALLY DEFERRED
+		FOR EACH ROW EXECUTE FUNCTION fenlock.fails()`
+	if _, err := n.db.Exec(inSchema(fails, n.schema)); err != nil {
+		t.Fatal(err)
+	}
+	held := request("c", 0)
+	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, held)))
+	n.contended[node.Stripe("c")].Store(false)
+	var batch []job
+	add := func(r node.Request) *started {
+		c := &started{t: t, done: make(chan struct{})}
+		batch = append(batch, &flight{n: n, r: r, until: time.Now().Add(patience), call: c})
+		return c
+	}
+	granted := add(as(node.Acquire, request("a", 0)))
+	failed := add(as(node.Acquire, request("b", 0))) // its commit does
+	unwanted := add(as(node.Acquire, request("d", 0)))
+	unwanted.gone.Store(true)
+	refused := add(as(node.Acquire, request("c", 0)))
+	extended := add(as(node.Extend, held))
+	made := add(as(node.Acquire, request("new", 0)))
+	w := newWorker(n.closing)
+	defer w.end()
+	batch[0].carry(w, batch)
+	for _, f := range batch {
+		f.tell(w)
+	}
+	for c, status := range map[*started]node.Status{granted: node.Granted, refused: node.Held, extended: node.Granted,
+		made: node.Granted} {
+		want(t, status)(c.wait())
+	}
+	if _, err := failed.wait(); err == nil || !strings.Contains(err.Error(), "it fails") ||
+		!errors.Is(err, node.ErrNotSent) {
+		t.Errorf("a commit that fails: %v", err)
+	}
+	if _, err := unwanted.wait(); !errors.Is(err, node.ErrNotSent) {
+		t.Errorf("what is not wanted: %v", err)
+	}
+	for name, leased := range map[string]bool{"a": true, "b": false, "c": true, "d": false, "new": true} {
+		if l, err := n.Inspect(t.Context(), name); err != nil || l.Leased != leased {
+			t.Errorf("%s: %+v, %v", name, l, err)
+		}
 	}
 }

@@ -14,25 +14,34 @@ import (
 // connections. What comes while all are busy is queued.
 type workers struct {
 	closing *engine.Lifetime
-	carry   func(*worker, *flight)
 
 	mu     sync.Mutex
 	most   int
 	all    map[*worker]struct{}
 	idle   []*worker // the last one was busy last
-	queue  []*flight
+	queue  []job
 	closed bool
 }
 
+// job is what a worker carries out.
+type job interface {
+	alone() bool                // it is carried out with no other
+	carry(w *worker, all []job) // carries out several, of which it is the first
+	tell(w *worker)             // what came of it
+}
+
+// idleTime is after how long an unused connection is closed, and an idle worker ends.
+const idleTime = time.Minute
+
 // newWorkers returns workers that end with a lifetime.
-func newWorkers(closing *engine.Lifetime, most int, carry func(*worker, *flight)) *workers {
-	p := &workers{closing: closing, carry: carry, most: most, all: make(map[*worker]struct{})}
+func newWorkers(closing *engine.Lifetime, most int) *workers {
+	p := &workers{closing: closing, most: most, all: make(map[*worker]struct{})}
 	context.AfterFunc(closing, p.close)
 	return p
 }
 
 // add has a request carried out. The error is engine.ErrClosed, and the request never will be.
-func (p *workers) add(f *flight) error {
+func (p *workers) add(f job) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if last := len(p.idle) - 1; p.closed {
@@ -53,11 +62,15 @@ func (p *workers) add(f *flight) error {
 	return nil
 }
 
-func (p *workers) run(w *worker, f *flight) {
+func (p *workers) run(w *worker, f job) {
 	defer w.end()
-	for f != nil {
-		p.carry(w, f)
-		if f = p.queued(w); f != nil {
+	for batch := []job{f}; len(batch) > 0; {
+		batch[0].carry(w, batch)
+		next := p.queued(w)
+		for _, f := range batch { // a caller that goes on at once meets an idle worker
+			f.tell(w)
+		}
+		if batch = next; len(batch) > 0 {
 			continue
 		}
 		w.rest.Reset(idleTime)
@@ -66,27 +79,39 @@ func (p *workers) run(w *worker, f *flight) {
 		case <-w.rest.C:
 			f = p.leave(w)
 		}
+		if f != nil {
+			batch = []job{f}
+		}
 	}
 	w.rest.Stop()
 }
 
-// queued returns the next request of the queue. If it returns nil, the worker is idle.
-func (p *workers) queued(w *worker) (f *flight) {
+// mostTogether is how many requests are sent in one write.
+const mostTogether = 8
+
+// queued returns what the queue has, to be sent together. If that is nothing, the worker is idle.
+func (p *workers) queued(w *worker) (batch []job) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	many := 0
+	for many < min(len(p.queue), mostTogether) && (many == 0 || !p.queue[many].alone()) {
+		if many++; p.queue[many-1].alone() {
+			break
+		}
+	}
 	switch {
-	case len(p.queue) > 0:
-		f, p.queue = p.queue[0], p.queue[1:]
+	case many > 0:
+		batch, p.queue = p.queue[:many:many], p.queue[many:]
 	case p.closed:
 		w.next <- nil
 	default:
 		p.idle = append(p.idle, w)
 	}
-	return f
+	return batch
 }
 
 // leave ends a worker that had nothing to do, unless a request comes just then.
-func (p *workers) leave(w *worker) *flight {
+func (p *workers) leave(w *worker) job {
 	p.mu.Lock()
 	for i, other := range p.idle {
 		if other == w {
@@ -118,12 +143,12 @@ func (p *workers) close() {
 // worker is one of them. What its request waits for ends at a limit, or when the node is closed.
 type worker struct {
 	closing *engine.Lifetime
-	next    chan *flight
+	next    chan job
 	rest    *time.Timer
 	limit   *time.Timer
 
 	mu   sync.Mutex
-	f    *flight   // nil: no request is under way
+	f    job       // nil: no request is under way. The first of several.
 	ends time.Time // of f
 	conn net.Conn  // what is read from
 	life context.Context
@@ -134,7 +159,7 @@ type worker struct {
 var aLongTimeAgo = time.Unix(1, 0)
 
 func newWorker(closing *engine.Lifetime) *worker {
-	w := &worker{closing: closing, next: make(chan *flight, 1), rest: time.NewTimer(idleTime)}
+	w := &worker{closing: closing, next: make(chan job, 1), rest: time.NewTimer(idleTime)}
 	w.life, w.end = context.WithCancel(closing)
 	w.limit = time.AfterFunc(idleTime, w.abort)
 	w.limit.Stop()
@@ -142,7 +167,7 @@ func newWorker(closing *engine.Lifetime) *worker {
 }
 
 // begin begins a request, and returns a context that ends at a limit.
-func (w *worker) begin(f *flight, limit time.Time) context.Context {
+func (w *worker) begin(f job, limit time.Time) context.Context {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.life.Err() != nil { // the limit of an earlier request
@@ -154,7 +179,7 @@ func (w *worker) begin(f *flight, limit time.Time) context.Context {
 }
 
 // until sets another limit, if the request is still under way.
-func (w *worker) until(f *flight, limit time.Time) {
+func (w *worker) until(f job, limit time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.f == f {
