@@ -123,6 +123,9 @@ func (s *statement) once(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if !wanted(ctx) {
+		return unsent(context.Canceled)
+	}
 	if ctx.Err() != nil || s.state.Load() != handedOver && !s.state.CompareAndSwap(undecided, handedOver) {
 		return errUnsent
 	}
@@ -140,6 +143,15 @@ func (s *statement) once(ctx context.Context) error {
 	}
 	defer rows.Close()
 	return s.read(rows)
+}
+
+// callKey is of the call in the context of a request that was started and takes the slow path.
+type callKey struct{}
+
+// wanted reports whether a statement may still be sent. It may have waited long for a connection.
+func wanted(ctx context.Context) bool {
+	call, ok := ctx.Value(callKey{}).(node.Call)
+	return !ok || call.Wanted()
 }
 
 // prepare returns what to send: the name of the statement, which the connection has prepared. On a

@@ -69,7 +69,7 @@ func (n *Node) startSlow(f *flight) error {
 			f.call.Done(node.Answer{}, node.NotSent(n.errorf(f.r.Op.String(), context.Canceled)))
 			return
 		}
-		f.call.Done(n.doSlow(ctx, f.r))
+		f.call.Done(n.doSlow(context.WithValue(ctx, callKey{}, f.call), f.r))
 	})
 }
 

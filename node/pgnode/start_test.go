@@ -108,6 +108,30 @@ func TestStartedAndUnanswered(t *testing.T) {
 	want(t, node.Granted)(start(t, n, as(node.Acquire, request("after", 0)), patience).wait())
 }
 
+// wantedOnce is not wanted any more when the node asks again.
+type wantedOnce struct {
+	*started
+	asked atomic.Bool
+}
+
+func (c *wantedOnce) Wanted() bool { return !c.asked.Swap(true) }
+
+// A request on the slow path may stop being wanted while it waits for a connection.
+func TestUnwantedOnTheSlowPath(t *testing.T) {
+	t.Parallel()
+	u := newSchema(t, shared())
+	sees := alone(t, u)
+	want(t, node.Granted)(sees.Do(t.Context(), as(node.Acquire, request("held", 0))))
+	c := &wantedOnce{started: &started{t: t, done: make(chan struct{})}}
+	alone(t, u).Start(as(node.Acquire, request("unwanted", 0)), patience, c) // the first one makes a connection
+	if _, err := c.wait(); !errors.Is(err, node.ErrNotSent) || !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if l, err := sees.Inspect(t.Context(), "unwanted"); err != nil || l.Register != 0 {
+		t.Errorf("it was carried out: %+v, %v", l, err)
+	}
+}
+
 // Close ends what a worker waits for, and what is queued.
 func TestCloseEndsWhatWasStarted(t *testing.T) {
 	t.Parallel()
