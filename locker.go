@@ -74,11 +74,12 @@ func New(config Config) (*Locker, error) {
 // closes them.
 func (l *Locker) Nodes() []Node { return slices.Clone(l.config.Nodes) }
 
-// Close waits until the requests under way have ended, those that clean up after a failed attempt
-// included, and closes the nodes, also those that another Locker shares. That takes about two node
-// timeouts at most or, while the nodes are behind, one and three tenths of the TTL. A server that
-// was not reached yet is not waited for. Locks that are still held are not released: they end with
-// their leases. Operations after Close fail with ErrClosed; a second Close does nothing.
+// Close waits until the requests under way have ended, and closes the nodes, also those that
+// another Locker shares. Requests that clean up after a failed attempt are waited for, too. That
+// takes about two node timeouts at most or, while the nodes are behind, one and three tenths of the
+// TTL. A server that was not reached yet is not waited for. Locks that are still held are not
+// released: they end with their leases. Operations after Close fail with ErrClosed; a second Close
+// does nothing.
 func (l *Locker) Close() error {
 	idle := make(chan struct{})
 	l.client.Close(func() { close(idle) })

@@ -45,7 +45,8 @@ func TestLateReleasesLeaveNoWaiter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const ttl, timeout = 20 * time.Second, time.Second
 		p := &pooled{node: memnode.New("n"), stuck: 2 * timeout}
-		config := Config{Env: &bubbleEnv{time.Now(), time.Hour}, Terms: Terms{TTL: ttl}, NodeTimeout: timeout, Peers: []Peer{p}}
+		config := Config{Env: &bubbleEnv{time.Now(), time.Hour}, Terms: Terms{TTL: ttl}, NodeTimeout: timeout,
+			Peers: []Peer{p}}
 		c, other := NewClient(config), NewClient(config)
 		holder := take(other, "x")
 		holder.held(t)

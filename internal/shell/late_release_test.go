@@ -108,8 +108,8 @@ func TestGrantsAfterAReleaseThatEndedAreReleased(t *testing.T) {
 	})
 }
 
-// Where leases are bound, the node timeout may be longer than the TTL. A release is waited for as long
-// also while the node is behind.
+// Where leases are bound, the node timeout may be longer than the TTL. A release is waited for as
+// long also while the node is behind.
 func TestReleasesOfBoundLeasesHaveTheNodeTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const ttl, timeout = time.Second, time.Minute
