@@ -218,7 +218,7 @@ func (s store) List(ctx context.Context, yield func(stripe int, l cas.Loaded) bo
 	if err != nil {
 		return err
 	}
-	ended := s.endedOf(ctx, link)
+	ended := s.endedOf(ctx, link, f.Memory)
 	var failed error
 	err = s.stripes(ctx, link, func(stripe int, z znode) bool {
 		if !f.Votes || z.Memory != f.Memory {
@@ -234,7 +234,7 @@ func (s store) List(ctx context.Context, yield func(stripe int, l cas.Loaded) bo
 // endedOf returns what tells of many sessions whether they have ended, after what was written in
 // them was read. All that there are, are read once. A session that is not among them may have begun
 // since.
-func (n *ensemble) endedOf(ctx context.Context, link *session.Link) func(id string) (bool, error) {
+func (n *ensemble) endedOf(ctx context.Context, link *session.Link, memory string) func(id string) (bool, error) {
 	var known map[string]bool
 	return func(id string) (bool, error) {
 		if known == nil {
@@ -250,7 +250,7 @@ func (n *ensemble) endedOf(ctx context.Context, link *session.Link) func(id stri
 		if ended, is := known[id]; is {
 			return ended, nil
 		}
-		all, err := n.ended(ctx, []string{id})
+		all, err := n.ended(ctx, memory, []string{id})
 		if err != nil {
 			return false, err
 		}
