@@ -20,7 +20,7 @@ simulation | compute | 300 | .            | ./internal/sim | internal/sim intern
 files      | compute | 200 | .            | ./node/filenode | node/filenode node/rule
 histories  | servers | 320 | tests        | -run Campaign ./faults ./faults/slots | tests/faults tests/history internal/core internal/shell node lock.go locker.go
 counters   | servers | 280 | tests        | -run Campaign ./engines | tests/engines cmd/fenlock internal/shell internal/core node
-names      | servers | 215 | node/pgnode  | -run Campaign . | node/pgnode
+names      | servers | 400 | tests        | -run CampaignNewNames . | node/pgnode node/mysqlnode node/etcdnode
 '
 table() { sed 's/ *| */|/g; s/^ *//; s/ *$//; /^$/d' <<<"$campaigns"; }
 
