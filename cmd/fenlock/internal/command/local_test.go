@@ -57,5 +57,5 @@ func TestLocalExcludes(t *testing.T) {
 			}
 		}
 	}
-	h.start("fenlock", "migrate", "--local").want(64, "no nodes: name databases")
+	h.start("fenlock", "migrate", "--local").want(64, "no nodes: name them")
 }
