@@ -180,7 +180,7 @@ var admissionMutants = []mutant{
 				}
 			}
 		})},
-	{name: "registers are rebuilt from one node too few", checks: is("tokens"), seeds: 2000, where: lossesUnheard,
+	{name: "registers are rebuilt from one node too few", checks: is("tokens"), seeds: 5000, where: lossesUnheard,
 		broken: hearing(func(t *try, others []*node.Registers) {
 			admitted, silent, n := 0, -1, len(others)+1
 			for i, o := range others {
