@@ -95,7 +95,9 @@ func readMark(key string, kvs []*mvccpb.KeyValue) (k kept, err error) {
 
 // olderFormat is the error for what another version has left.
 func olderFormat(of int) error {
-	return engine.Misconfiguredf("the keys were made by an older fenlock (format %d; this program knows %d): stop all clients, remove all keys below the prefix (etcdctl del --prefix), and start the clients: tokens begin at their clocks then", of, format)
+	return engine.Misconfiguredf("the keys were made by an older fenlock (format %d; this program knows %d): "+
+		"stop all clients, remove all keys below the prefix (etcdctl del --prefix), and start the clients: "+
+		"tokens begin at their clocks then", of, format)
 }
 
 // unchanged is true as long as the key is as it was read. A cluster that was made anew with the

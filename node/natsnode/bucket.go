@@ -16,7 +16,8 @@ import (
 const syncKey = "fenlock_sync_interval"
 
 // needsSync is why the word is needed, and how it is given.
-const needsSync = "by default NATS loses what it has acknowledged with the power: set jetstream { sync_interval: always } on all servers that may have the bucket, then say so by sync_interval=always in the URL of fenlock migrate"
+const needsSync = "by default NATS loses what it has acknowledged with the power: set jetstream " +
+	"{ sync_interval: always } on all servers that may have the bucket, then say so by sync_interval=always in the URL of fenlock migrate"
 
 // config is what a bucket has to be.
 func (p *place) config() jetstream.StreamConfig {
@@ -86,7 +87,8 @@ func (p *place) refuse(s jetstream.StreamConfig) error {
 		{s.FirstSeq >= 1<<32, "first_seq: a random number", "a write on its way could hit a bucket that was made anew"},
 	} {
 		if !rule.ok {
-			return engine.Misconfiguredf("the stream %s does not have %s: %s; it has to be made by fenlock migrate (or, if nats stream edit can, changed)", s.Name, rule.want, rule.why)
+			return engine.Misconfiguredf("the stream %s does not have %s: %s; it has to be made by fenlock migrate "+
+				"(or, if nats stream edit can, changed)", s.Name, rule.want, rule.why)
 		}
 	}
 	return nil

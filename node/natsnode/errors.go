@@ -69,7 +69,8 @@ func advice(err error) (text string, permanent bool) {
 	case codeNoPeers, codeReplicas:
 		return "the cluster has fewer servers with JetStream than the bucket wants: correct replicas in the URL", true
 	case codeMaxBytesNeeded:
-		return "the account wants a limit on the bucket: add max_bytes to what fenlock migrate --dry-run prints, and pass that to nats stream add --config",
+		return "the account wants a limit on the bucket: add max_bytes to what fenlock migrate --dry-run prints, " +
+				"and pass that to nats stream add --config",
 			true
 	case codeMaximumStreams:
 		return "the account has as many streams as it may", true

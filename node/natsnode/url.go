@@ -58,7 +58,8 @@ func parseURL(raw string) (*place, error) {
 		return nil, u.Invalidf("there is no bucket, or one that cannot be (letters, digits, - and _): the form is %s",
 			form.Example)
 	case u.User != "" && !u.HasPassword():
-		return nil, u.Invalidf("there is a user and no password: a token is written nats://:token@host, or in a passwordfile without a user")
+		return nil, u.Invalidf("there is a user and no password: a token is written nats://:token@host, " +
+			"or in a passwordfile without a user")
 	case u.Get("creds") != "" && (u.User != "" || u.HasPassword()):
 		return nil, u.Invalidf("there are creds and a password: one is enough")
 	case u.Verifies() && u.Get("tls") == "off":

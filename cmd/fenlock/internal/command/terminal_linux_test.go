@@ -171,7 +171,8 @@ func TestCtrlZOfAJob(t *testing.T) {
 func TestCtrlZOfABrokenLock(t *testing.T) {
 	h := newHome(t)
 	s := h.session(`set -m; fenlock run x -- sh -c 'echo ready; while :; do echo >>work; done'; echo stopped $?
-		fenlock release --force --yes x; before=$(wc -l <work); fg; echo status $?; echo goes on $(($(wc -l <work) - before > 1))`)
+		fenlock release --force --yes x; before=$(wc -l <work); fg
+		echo status $?; echo goes on $(($(wc -l <work) - before > 1))`)
 	s.expect("ready", "> \x1a", "stopped 1", "broken: x", "status 76", "goes on 0")
 }
 
