@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/fenlock/fenlock/node"
@@ -194,5 +195,36 @@ func TestReplicaIsRecordedFirst(t *testing.T) {
 		if before.current() {
 			t.Errorf("%+v: the server is not looked at again", c)
 		}
+	}
+}
+
+// lacking is the link of a server that has one of the two replicas that are recorded.
+type lacking struct {
+	recording
+	renewed []uint64
+}
+
+func (l *lacking) Renew(dial uint64) { l.renewed = append(l.renewed, dial) }
+
+func (l *lacking) Identify(ctx context.Context, and resp.Command, accept func(string, resp.Reply, uint64) error) error {
+	return l.recording.Identify(ctx, and, func(info string, recorded resp.Reply, _ uint64) error {
+		return accept(info, recorded, 7)
+	})
+}
+
+// A server that lacks a replica may have been replaced by it. It is looked at again, on another
+// connection: the address may lead elsewhere by now.
+func TestAConnectionToALackingServerIsRenewed(t *testing.T) {
+	l := &lacking{recording: recording{mark: "4567def/2"}}
+	v := New(nil, l, new(command.Keys), command.Errors{}, AllReplicas)
+	s, err := v.Look(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if after, err := v.Witnessed(t.Context(), s); err == nil {
+		t.Errorf("%+v may promise something", after)
+	}
+	if !slices.Equal(l.renewed, []uint64{7}) || s.current() {
+		t.Errorf("renewed: %v, looked at again: %v", l.renewed, !s.current())
 	}
 }

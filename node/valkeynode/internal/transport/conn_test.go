@@ -114,3 +114,49 @@ func TestContextsCountWhileAnswersAreLate(t *testing.T) {
 		}
 	})
 }
+
+// A connection is closed when its server seems to have been replaced, unless it is quite new or
+// another one is meant.
+func TestRenewClosesAnOldConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, err := ParseURL("valkey://127.0.0.1:1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		server.dial = func(context.Context, string, *net.Dialer) (net.Conn, error) {
+			there, here := net.Pipe()
+			go func() {
+				defer there.Close()
+				there.Read(make([]byte, 4096))
+				there.Write([]byte("%2\r\n+version\r\n+8.0.0\r\n+proto\r\n:3\r\n"))
+				for {
+					if _, err := there.Read(make([]byte, 4096)); err != nil {
+						return
+					}
+					there.Write([]byte(answer))
+				}
+			}()
+			return here, nil
+		}
+		c, err := Open(server, resp.NewSecrets(""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Do(t.Context(), resp.Command{"PING"}); err != nil {
+			t.Fatal(err)
+		}
+		made := c.newest.Load().made
+		time.Sleep(time.Until(made.Add(staleAfter)))
+		if c.Renew(1); !c.Up(1) {
+			t.Errorf("closed %v after it was made", time.Since(made))
+		}
+		time.Sleep(time.Nanosecond)
+		if c.Renew(2); !c.Up(1) {
+			t.Error("closed for another one")
+		}
+		if c.Renew(1); c.Up(1) {
+			t.Error("an old connection is kept")
+		}
+		c.Close()
+	})
+}
