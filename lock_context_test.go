@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/memnode"
 )
 
@@ -84,11 +85,13 @@ func TestLoggerIsToldWithoutTheMutex(t *testing.T) {
 			told <- false
 		}
 	}))
-	node := &faulty{Node: memnode.New("a"), start: time.Now(), faults: map[string]fault{extend: down}}
-	// Long enough to be acquired on a busy machine.
-	l := newLocker(t, fenlock.Config{Nodes: []fenlock.Node{node}, TTL: 20 * fenlock.MinTTL, Logger: logger})
-	lock.Store(take(t, l, name))
+	n := memnode.New("a")
+	lock.Store(take(t, newLocker(t, fenlock.Config{Nodes: []fenlock.Node{n}, Logger: logger}), name))
 	close(taken)
+	if _, err := n.Do(t.Context(), node.Request{Op: node.ForceRelease, Name: name}); err != nil {
+		t.Fatal(err)
+	}
+	wantErr(t, lock.Load().Extend(t.Context()), fenlock.ErrLost)
 	if !<-told {
 		t.Error("the lock is blocked while the logger works")
 	}
