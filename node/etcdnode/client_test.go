@@ -93,7 +93,7 @@ func TestExamine(t *testing.T) {
 	if all := strings.Join(checks(), " "); all != "access" {
 		t.Errorf("found %q: %+v", all, got.Findings)
 	}
-	if _, err := raw(t, e).Put(t.Context(), etcdnode.DefaultPrefix+"stripe/x", "?"); err != nil {
+	if _, err := raw(t, e).Put(within(t, time.Minute), etcdnode.DefaultPrefix+"stripe/x", "?"); err != nil {
 		t.Fatal(err)
 	}
 	for _, m := range e.Members[1:2] {
