@@ -15,6 +15,12 @@
 set -euo pipefail
 export LC_ALL=C DEBIAN_FRONTEND=noninteractive
 
+# One at a time, as make verify and make setup may run beside each other.
+if command -v flock >/dev/null; then
+	exec 9<"$0"
+	flock 9
+fi
+
 newest_postgres() { # the newest server's path
 	local found
 	found=$(find /usr/lib/postgresql -path '*/bin/postgres' 2>/dev/null | sort -V | tail -n 1)
@@ -66,7 +72,7 @@ if [ "$(id -u)" != 0 ]; then
 		echo "installing ${missing[*]} takes root, and there is no sudo" >&2
 		exit 1
 	fi
-	exec sudo bash "$0" "$@"
+	exec sudo bash "$0" "$@" 9<&-
 fi
 
 tmp=$(mktemp -d)
