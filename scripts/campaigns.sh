@@ -70,6 +70,9 @@ done
 [ -n "$chosen" ] || exit 0
 # shellcheck source=scripts/programs.sh
 . scripts/programs.sh
+if grep -q '|servers|' <<<"$chosen"; then
+	built || exit 1
+fi
 
 SECONDS=0
 run() { # run LANE: one campaign after the other

@@ -11,12 +11,15 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 export TESTSERVER_REQUIRE folder
 
-# The command, for the packages that start it, with fenlock-all beside it; servers of etcd and NATS go into Go's cache.
+# built builds the command, for the packages that start it, with fenlock-all beside it; servers of etcd and NATS go into
+# Go's cache.
 TESTSERVER_FENLOCK=$folder/fenlock
 export TESTSERVER_FENLOCK
-go build -o "$folder/" ./cmd/fenlock ./cmd/fenlock/fenlock-all || exit 1
-(cd tools/etcd && GOWORK=off GOFLAGS="" go tool -n go.etcd.io/etcd/server/v3 >/dev/null) || exit 1
-(cd tools/nats && GOWORK=off GOFLAGS="" go tool -n github.com/nats-io/nats-server/v2 >/dev/null) || exit 1
+built() {
+	go build -o "$folder/" ./cmd/fenlock ./cmd/fenlock/fenlock-all &&
+		(cd tools/etcd && GOWORK=off GOFLAGS="" go tool -n go.etcd.io/etcd/server/v3 >/dev/null) &&
+		(cd tools/nats && GOWORK=off GOFLAGS="" go tool -n github.com/nats-io/nats-server/v2 >/dev/null)
+}
 
 # report prints what is in a log of go test -v, and returns its status: report WHAT LOG STATUS
 report() {

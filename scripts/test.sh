@@ -7,6 +7,7 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 # shellcheck source=scripts/programs.sh
 . scripts/programs.sh
+built || exit 1
 flags=""
 while [[ "${1:-}" == -* ]]; do
 	flags+=" $1"
