@@ -41,8 +41,10 @@ type Facts struct {
 
 	Untouched bool     // as in rebuild.Self
 	Empty     []string // as in node.Registers, recorded with the mark
-	// Logged: a register is on the disk before it is promised, so that a loss of leases is none of
-	// registers. Only whether a person is warned depends on it.
+	// Logged: a register is on the disk before it is promised, so that a crash loses leases and no
+	// registers. Only whether a person is warned depends on it. It must not save the rebuild. A
+	// restored backup, and a promoted replica that lags, look like a crash and have old registers.
+	// Such a store and one other would repeat numbers that it and a silent third store have given.
 	Logged bool
 
 	// State is the engine's own: what Notice and Mark compare, so that they do nothing to a store
