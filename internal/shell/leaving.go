@@ -21,6 +21,10 @@ type leaving struct {
 
 // leave sends it. Done is told which nodes have not answered, and whether one had the lease. Heard,
 // which may be nil, is told of each answer, however late.
+//
+// Unlike the release of a lock, it has no patience: what an engine has not sent by the node timeout
+// is not sent. Strays repeat it when the node answers again, so that a node which is behind would
+// carry it out twice. What a node has given ends by itself, in rule.ReservationTTL.
 func leave(g *group, to core.Set, r node.Request, done func(l *leaving, unheard core.Set, freed bool),
 	heard func(node int)) {
 	l := &leaving{done: done, heard: heard}
