@@ -36,7 +36,7 @@ func group(t *testing.T, kind testserver.Kind, ttl time.Duration) ([]*testserver
 // has a larger token than the one before.
 func TestWaitersAndAKilledServer(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
-		servers, locker := group(t, kind, 3*time.Second)
+		servers, locker := group(t, kind, 30*time.Second) // a node may be late by a second
 		first := locker()
 		held, err := first.Acquire(bounded(t), "orders")
 		if err != nil {
