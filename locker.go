@@ -43,6 +43,12 @@ func New(config Config) (*Locker, error) {
 			config.Logger.Warn("fenlock: a node cannot notify waiters, so they poll it", "node", config.Nodes[i].String(),
 				"error", err)
 		}, HealthChanged: func(h shell.HealthChange) { healthChanged(&l.config, h) }}
+	c.Ails = func(i int) error {
+		if a, ok := config.Nodes[i].Engine().(node.Ailing); ok {
+			return a.Ails()
+		}
+		return nil
+	}
 	if tell := config.Observer.Request; tell != nil {
 		c.Stopwatch = stopwatch
 		c.Answered = func(peer int, op node.Op, a node.Answer, err error, took time.Duration) {

@@ -185,7 +185,7 @@ func ask[T any](ctx context.Context, a *Admin, which []int, enough func([]said[T
 	}
 	answers := make(chan answer, len(which))
 	for _, i := range which {
-		all[i].err = fmt.Errorf("%s: %w", a.names[i], errPatience)
+		all[i].err = a.silence(i)
 		go func() {
 			value, err := f(inner, i)
 			answers <- answer{i, said[T]{value, a.late(ctx, i, err)}}
@@ -210,6 +210,11 @@ func ask[T any](ctx context.Context, a *Admin, which []int, enough func([]said[T
 		case <-up:
 			return all
 		case <-inner.Done():
+			for _, i := range which {
+				if errors.Is(all[i].err, errPatience) {
+					all[i].err = a.silence(i) // the node may know by now why it does not answer
+				}
+			}
 			return all
 		}
 	}
@@ -219,9 +224,19 @@ func ask[T any](ctx context.Context, a *Admin, which []int, enough func([]said[T
 // late is the error of a node, in words where it is only that its time is up.
 func (a *Admin) late(ctx context.Context, i int, err error) error {
 	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("%s: %w", a.names[i], errPatience)
+		return a.silence(i)
 	}
 	return err
+}
+
+// silence is the error of a node that has not answered in time.
+func (a *Admin) silence(i int) error {
+	if ailing, ok := a.nodes[i].Engine().(node.Ailing); ok {
+		if why := ailing.Ails(); why != nil {
+			return fmt.Errorf("%s: %w: %v", a.names[i], errPatience, why)
+		}
+	}
+	return fmt.Errorf("%s: %w", a.names[i], errPatience)
 }
 
 func failures[T any](all []said[T]) (errs []error) {

@@ -3,7 +3,6 @@ package admin
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -91,7 +90,7 @@ func (a *Admin) collect(ctx context.Context, prefix string, c *collection) []err
 				err, c.out[i] = cmp.Or(err, unseen), voting.Out
 			}
 			if err = cmp.Or(err, one.Err()); one.Err() != nil && ctx.Err() == nil {
-				err = fmt.Errorf("%s: %w", a.names[i], errPatience)
+				err = a.silence(i)
 			}
 			failed[i] = a.late(ctx, i, err)
 			listed <- i

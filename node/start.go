@@ -39,6 +39,14 @@ type Call interface {
 	Done(Answer, error)
 }
 
+// Ailing is an engine that connects by itself, and so knows why there is no connection, before the
+// time of a request is up.
+type Ailing interface {
+	// Ails returns why no server of the store can be used at present. It is for people and contains
+	// no password. nil: one can be used, or it is not known. It sends nothing and returns at once.
+	Ails() error
+}
+
 // Finisher is an engine that may have to wait before it can send what was begun. For example, it
 // waits for a connection to a server that hangs.
 type Finisher interface {

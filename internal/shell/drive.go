@@ -179,7 +179,7 @@ func (l *Lock) lateAcquire(f *fanout, i int, a node.Answer, err error) {
 	case !errors.Is(err, context.DeadlineExceeded):
 		s.op, s.answer, s.err = core.Acquire, a, err
 	case s.op == core.None: // it has overtaken the word that the time is up
-		s.op, s.err = core.Acquire, gaveUp(f.timeout)
+		s.op, s.err = core.Acquire, gaveUp{f.silence(i)}
 	}
 	action := l.attempt.OnLateAcquire(i, reply, now)
 	decided := l.settle(now)

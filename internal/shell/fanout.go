@@ -139,10 +139,11 @@ func (c *call) Done(a node.Answer, err error) {
 	if ours || errors.Is(err, context.DeadlineExceeded) {
 		// It is the request's own context that ended. The error must not match
 		// the caller's, which is how a caller tells that it gave up itself.
+		silence := f.silence(c.node)
 		if err != errTimeUp && f.action.Op != core.Extend {
-			err = gaveUp(f.timeout) // the node's last word
+			err = gaveUp{silence} // the node's last word
 		} else {
-			err = noAnswer(f.timeout)
+			err = silence
 		}
 		// This process was paused: answers may be waiting.
 		ours = ours || g.Env.Now()-f.sent > 2*f.timeout
@@ -163,15 +164,33 @@ func (c *call) Done(a node.Answer, err error) {
 	}
 }
 
-// noAnswer is the error of a node that has not answered in so much time.
-type noAnswer time.Duration
+// noAnswer is the error of a node that has not answered in so much time. It matches no other, least
+// of all that of a context.
+type noAnswer struct {
+	within time.Duration
+	why    string // "" if that is not known
+}
 
-func (d noAnswer) Error() string { return fmt.Sprintf("no answer within %v", time.Duration(d)) }
+func (e noAnswer) Error() string {
+	if e.why == "" {
+		return fmt.Sprintf("no answer within %v", e.within)
+	}
+	return fmt.Sprintf("no answer within %v: %s", e.within, e.why)
+}
 
 // gaveUp is the same of a request that is not answered any more.
-type gaveUp time.Duration
+type gaveUp struct{ noAnswer }
 
-func (d gaveUp) Error() string { return noAnswer(d).Error() }
+// silence returns the error of a node whose time is up.
+func (f *fanout) silence(node int) noAnswer {
+	e := noAnswer{within: f.timeout}
+	if ails := f.group.Ails; ails != nil {
+		if why := ails(node); why != nil {
+			e.why = why.Error()
+		}
+	}
+	return e
+}
 
 // errTimeUp is the answer of a node whose time is up. It may answer later.
 var errTimeUp = fmt.Errorf("its time is up: %w", context.DeadlineExceeded)

@@ -19,6 +19,9 @@ type Config struct {
 	Terms                     // of an acquisition that has no others
 	NodeTimeout time.Duration // bounds each request
 
+	// Ails returns why a peer that has not answered cannot, nil if that is not known. It returns at
+	// once. It may be nil.
+	Ails func(peer int) error
 	// CannotNotify is told when a peer refused to make waiters reachable.
 	CannotNotify func(peer int, err error)
 	// HealthChanged is told when a node stops working, and when it works again: of each node in

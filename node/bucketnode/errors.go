@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"syscall"
 	"unicode"
 
 	"github.com/minio/minio-go/v7"
@@ -36,7 +35,6 @@ func advice(err error) (text string, permanent bool) {
 	}
 	var unknown x509.UnknownAuthorityError
 	var name x509.HostnameError
-	var dns *net.DNSError
 	switch {
 	case errors.As(err, &unknown):
 		return "the certificate's authority is not known: name its file with the parameter ca", true
@@ -46,10 +44,8 @@ func advice(err error) (text string, permanent bool) {
 	case err != nil && (strings.Contains(err.Error(), "first record does not look like a TLS handshake") ||
 		strings.Contains(err.Error(), "server gave HTTP response to HTTPS client")):
 		return "the server speaks HTTP without TLS: correct the port, or say tls=off if the network is trusted", true
-	case errors.Is(err, syscall.ECONNREFUSED):
-		return "nothing listens there: is the port right, and the store up?", false
-	case errors.As(err, &dns) && dns.IsNotFound:
-		return "no such host: correct the URL", false
+	case err != nil && strings.Contains(err.Error(), notHTTP):
+		return "another kind of server listens there: correct the port", true
 	}
 	return "", false
 }
@@ -97,6 +93,9 @@ func adviceOf(refused minio.ErrorResponse) (text string, permanent bool) {
 	return "", false
 }
 
+// notHTTP begins the error of Go's client for an answer that is none of HTTP's.
+const notHTTP = "malformed HTTP"
+
 // mostMessage is how much of a store's message is repeated, in bytes.
 const mostMessage = 300
 
@@ -109,6 +108,8 @@ func printable(err error) error {
 	case errors.As(err, &refused):
 	case errors.As(err, &request) && strings.Contains(request.Err.Error(), request.URL):
 		return errors.New("the connection was closed before the answer") // in the words of the library
+	case err != nil && strings.Contains(err.Error(), notHTTP): // and goes on with all that was said
+		return errors.New(notHTTP)
 	case request != nil:
 		return request.Err
 	default:
@@ -127,8 +128,5 @@ func printable(err error) error {
 // does not help.
 func explained(err error) error {
 	text, permanent := advice(err)
-	if err != nil && strings.Contains(err.Error(), text) {
-		text = ""
-	}
 	return engine.Explain(err, text, permanent)
 }

@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"io"
 	"log"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/fenlock/fenlock/internal/testserver"
 	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/bucketnode"
 )
@@ -69,12 +69,7 @@ func TestErrorsLeadToTheMend(t *testing.T) {
 
 // A server that is not there, or is none of this kind.
 func TestConnectionsLeadToTheMend(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	closed := l.Addr().String()
-	l.Close()
+	closed, other := testserver.WrongAddrs(t)
 	quiet := func(h http.Handler) *httptest.Server {
 		s := httptest.NewUnstartedServer(h)
 		s.Config.ErrorLog = log.New(io.Discard, "", 0)
@@ -91,6 +86,7 @@ func TestConnectionsLeadToTheMend(t *testing.T) {
 	address := func(s *httptest.Server) string { return s.Listener.Addr().String() }
 	for url, says := range map[string]string{
 		"s3://k:s@" + closed + "/bucket/p":                 "nothing listens there",
+		"s3://k:s@" + other + "/bucket/p":                  "malformed HTTP (another kind of server",
 		"s3://k:s@" + address(plain) + "/bucket/p":         "is this an S3 endpoint",
 		"s3://k:s@" + address(plain) + "/bucket/p?tls=on":  "say tls=off",
 		"s3://k:s@" + address(secure) + "/bucket/p":        "leave tls=off out",

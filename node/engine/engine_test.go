@@ -3,6 +3,9 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -102,8 +105,17 @@ func TestErrors(t *testing.T) {
 		!errors.Is(err, plain) {
 		t.Errorf("%v", err)
 	}
-	if Named("etcd h", "release", nil) != nil || Explain(plain, "", false) != plain {
+	if Named("etcd h", "release", nil) != nil || Explain(nil, "call", true) != nil ||
+		Explain(plain, "", false) != plain {
 		t.Error("what need not be changed was")
+	}
+	_, closed := net.Dial("tcp", "127.0.0.1:1") // a port of the system's
+	nowhere := fmt.Errorf("rpc: %v", &net.DNSError{Err: "no such host", Name: "x"})
+	for advice, err := range map[string]error{"nothing listens there": closed, "correct the name": nowhere} {
+		once := Explain(err, "", false)
+		if !strings.Contains(once.Error(), advice) || !errors.Is(once, err) || Explain(once, "", false) != once {
+			t.Errorf("%v; want it with %q, once", once, advice)
+		}
 	}
 	l := NewLifetime()
 	ctx, cancel := context.WithCancel(t.Context())

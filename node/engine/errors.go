@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/fenlock/fenlock/node"
 )
@@ -30,16 +31,39 @@ func Named(name, op string, err error) error {
 	return fmt.Errorf("%s: %s: %w", name, op, err)
 }
 
-// Explain puts into an error what a person can do about it, "" for nothing. If lasting, waiting
-// does not help, and the error matches node.ErrMisconfigured.
+// Explain puts into an error, once, what a person can do about it. Without advice, "", it does so
+// for a server that was not connected to. If lasting, waiting does not help, and the error matches
+// node.ErrMisconfigured. nil stays nil.
 func Explain(err error, advice string, lasting bool) error {
-	if advice != "" {
+	if err == nil {
+		return nil
+	}
+	if advice == "" {
+		advice = unreached(err.Error())
+	}
+	if !strings.Contains(err.Error(), advice) {
 		err = fmt.Errorf("%w (%s)", err, advice)
 	}
 	if lasting && !errors.Is(err, node.ErrMisconfigured) {
 		err = fmt.Errorf("%w: %w", node.ErrMisconfigured, err)
 	}
 	return err
+}
+
+// unreached says what a person can do about a server that was not connected to, "" for any other
+// error. It goes by the words of the system: some client libraries keep no more of its errors.
+func unreached(text string) string {
+	for _, e := range []struct{ says, advice string }{
+		{"connection refused", "nothing listens there: is the port right, and the server up?"},
+		{"no such host", "correct the name of the host"},
+		{"network is unreachable", "correct the address, or look at the network"},
+		{"no route to host", "is the host up, and the address right?"},
+	} {
+		if strings.Contains(text, e.says) {
+			return e.advice
+		}
+	}
+	return ""
 }
 
 // Contextual has the error of a request match that of a context which is done, whatever a client

@@ -6,6 +6,10 @@ import (
 	"github.com/fenlock/fenlock/node"
 )
 
+// FirstAnswer is how long a store may take to answer first when it is examined. After that it is
+// said why it does not.
+const FirstAnswer = 3 * time.Second
+
 // trips is how often a store is read to find the shortest time that takes.
 const trips = 3
 

@@ -31,6 +31,7 @@ func (c *cluster) commit(ctx context.Context, t txn) (outcome, error) {
 		floor := c.voting.floor()
 		o, err := t.send(ctx, clientv3.NewKV(client))
 		if err == nil {
+			c.pool.note(nil)
 			if o.wrote() {
 				floor++ // what it has written is later than all that was heard of before
 			}

@@ -67,6 +67,7 @@ var reasons = []struct {
 	{"x509: ", "the certificate of the member is for another host, or has expired; the parameter servername says for whom it is", true},
 	{"first record does not look like a TLS handshake", "the member does not speak TLS: etcd:// instead of etcds://",
 		true},
+	{"error reading server preface: http2: ", "another kind of server listens there: correct the port", false},
 	{"tls: certificate required", "the member wants a client's certificate: the parameters cert and key", true},
 	{"tls: bad certificate", "the member refuses the client's certificate", true},
 	// A member that is being stopped says so as well.
@@ -124,7 +125,7 @@ func describe(ctx context.Context, err error) error {
 			break
 		}
 	}
-	return engine.Contextual(err, ctx)
+	return engine.Contextual(engine.Explain(err, "", false), ctx)
 }
 
 // hangs reports whether an error may be the member's own fault, so that another one is

@@ -37,7 +37,9 @@ func (n *Node) Examine(ctx context.Context, look node.Look) (node.Examination, e
 }
 
 func (n *Node) examine(ctx context.Context, look node.Look, e *node.Examination) error {
-	l, f, err := n.voting.look(ctx)
+	first, cancel := context.WithTimeout(ctx, engine.FirstAnswer)
+	l, f, err := n.voting.look(first)
+	cancel()
 	e.Server = f.Server
 	if s := l.status; s != nil {
 		e.Version, e.Role = s.Version, "follower"

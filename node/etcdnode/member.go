@@ -10,6 +10,7 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/status"
 
 	"github.com/fenlock/fenlock/node/engine"
 )
@@ -116,7 +117,7 @@ func (m *member) why(ctx context.Context, c *clientv3.Client) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	if _, err := askStatus(ctx, c); err != nil && ctx.Err() == nil {
-		return err
+		return errors.New(status.Convert(err).Message())
 	}
 	return errConnecting
 }

@@ -17,7 +17,7 @@ import (
 )
 
 // Node is one etcd cluster. It implements node.Node, node.Sharer, node.Queuer, node.Rejoiner,
-// node.Admin and node.Examiner, and is safe for concurrent use. Make one with Open or
+// node.Admin, node.Examiner and node.Ailing, and is safe for concurrent use. Make one with Open or
 // New; the zero Node is not usable.
 type Node struct {
 	cas.Queued
@@ -42,6 +42,7 @@ var (
 	_ node.Examiner = (*Node)(nil)
 	_ node.Located  = (*Node)(nil)
 	_ node.Sharer   = (*Node)(nil)
+	_ node.Ailing   = (*Node)(nil)
 )
 
 // Open returns the node at a URL, which names some or all members of one cluster:
@@ -169,6 +170,9 @@ func (n *Node) use(members []*member) {
 
 // Member returns what all clients of the node's group call it.
 func (n *Node) Member() string { return n.member }
+
+// Ails implements node.Ailing.
+func (n *Node) Ails() error { return n.pool.lately() }
 
 // location is where a node's leases are, for all that a process knows.
 type location struct {

@@ -24,7 +24,7 @@ type pool struct {
 	mu      sync.Mutex
 	current int
 	moved   chan struct{} // closed when current is another one
-	problem error         // of the last member that was not connected to
+	problem error         // of the last member that was not connected to, until one answers
 }
 
 func newPool(members []*member) *pool {
@@ -69,7 +69,7 @@ func (p *pool) note(err error) {
 	p.problem = err
 }
 
-// lately returns why no member was connected to lately, or nil.
+// lately returns why a member was not connected to, if none has answered since.
 func (p *pool) lately() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

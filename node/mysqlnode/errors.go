@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"strings"
 
 	"github.com/go-sql-driver/mysql"
 
@@ -120,8 +119,5 @@ func isNetwork(err error) bool {
 // waiting does not help.
 func explained(err error) error {
 	text, permanent := advice(err)
-	if err != nil && strings.Contains(err.Error(), text) {
-		text = ""
-	}
 	return engine.Explain(err, text, permanent)
 }

@@ -4,7 +4,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"io"
-	"net"
 	"os"
 	"strings"
 	"syscall"
@@ -81,7 +80,6 @@ func advice(err error) (text string, permanent bool) {
 	}
 	var unknown x509.UnknownAuthorityError
 	var name x509.HostnameError
-	var dns *net.DNSError
 	switch {
 	case full(err):
 		return "the bucket, the account or the disk is full: raise max_bytes or the account's limit, or free some space", false
@@ -113,10 +111,6 @@ func advice(err error) (text string, permanent bool) {
 	case errors.Is(err, nats.ErrNoResponders):
 		return "no JetStream answers: turn it on at the server (nats-server -js) and for the account, or start most of the cluster's servers",
 			false
-	case errors.Is(err, syscall.ECONNREFUSED):
-		return "nothing listens there: is the port right, and the server up?", false
-	case errors.As(err, &dns) && dns.IsNotFound:
-		return "no such host: correct the URL", false
 	case errors.Is(err, nats.ErrTimeout) && !errors.Is(err, syscall.ETIMEDOUT), errors.Is(err, os.ErrDeadlineExceeded):
 		return "it takes the connection and does not begin as NATS does: is the port right, and does the server stand still?", false
 	case errors.Is(err, nats.ErrConnectionClosed), errors.Is(err, io.EOF):
@@ -129,8 +123,5 @@ func advice(err error) (text string, permanent bool) {
 // does not help.
 func explained(err error) error {
 	text, permanent := advice(err)
-	if err != nil && strings.Contains(err.Error(), text) {
-		text = ""
-	}
 	return engine.Explain(err, text, permanent)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -60,28 +59,9 @@ func TestURLs(t *testing.T) {
 
 // A server that is not there, is none of this kind, or does not let this client in.
 func TestConnectionsLeadToTheMend(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	closed := l.Addr().String()
-	l.Close()
+	closed, greets := testserver.WrongAddrs(t)
 	page := httptest.NewServer(http.NotFoundHandler())
 	defer page.Close()
-	greets, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer greets.Close()
-	go func() {
-		for {
-			c, err := greets.Accept()
-			if err != nil {
-				return
-			}
-			c.Write([]byte("SSH-2.0-OpenSSH_9.9\r\n"))
-		}
-	}()
 	cert, key := testserver.Certificate(t)
 	other, _ := testserver.Certificate(t)
 	plain := testserver.StartNATS(t, "authorization { user: u, password: right }")
@@ -96,7 +76,7 @@ func TestConnectionsLeadToTheMend(t *testing.T) {
 		{"u:" + hush + "@" + closed + "/B", "nothing listens there", false},
 		{"u:" + hush + "@nowhere.invalid/B?tls=off", "no such host", false},
 		{"u:" + hush + "@" + page.Listener.Addr().String() + "/B", "does not begin as NATS does", false},
-		{"u:" + hush + "@" + greets.Addr().String() + "/B", "another kind of server", true},
+		{"u:" + hush + "@" + greets + "/B", "another kind of server", true},
 		{"u:" + hush + "@" + plain.Addr() + "/B", "refuses the user, the password", true},
 		{":" + hush + "@" + plain.Addr() + "/B", "refuses the user, the password", true},
 		{plain.Addr() + "/B", "refuses the user, the password", true},

@@ -35,7 +35,9 @@ func (n *Node) Examine(ctx context.Context, look node.Look) (node.Examination, e
 }
 
 func (n *Node) examine(ctx context.Context, look node.Look, e *node.Examination) error {
-	link, err := n.session.Link(ctx)
+	first, cancel := context.WithTimeout(ctx, engine.FirstAnswer)
+	link, err := n.session.Link(first)
+	cancel()
 	if err != nil {
 		return err
 	}

@@ -11,8 +11,8 @@ import (
 )
 
 // Node is one ZooKeeper ensemble. It implements node.Node, node.Queuer, node.Rejoiner, node.Admin,
-// node.Examiner and node.Finisher, and is safe for concurrent use. Make one with Open; the zero
-// Node is not usable.
+// node.Examiner, node.Finisher and node.Ailing, and is safe for concurrent use. Make one with Open;
+// the zero Node is not usable.
 type Node struct {
 	cas.Queued
 	ensemble
@@ -27,6 +27,7 @@ var (
 	_ node.Examiner = (*Node)(nil)
 	_ node.Located  = (*Node)(nil)
 	_ node.Finisher = (*Node)(nil)
+	_ node.Ailing   = (*Node)(nil)
 )
 
 // Option changes how Open sets up a node.
@@ -93,6 +94,9 @@ func (n *Node) Location() any {
 	}
 	return place{n.name, n.member}
 }
+
+// Ails implements node.Ailing.
+func (n *Node) Ails() error { return n.session.Ails() }
 
 // place is where a node's leases are, for all that a process knows.
 type place struct{ name, member string }

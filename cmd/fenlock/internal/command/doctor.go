@@ -113,11 +113,11 @@ func (f *doctorFlags) run(cmd *cobra.Command) error {
 	return nil
 }
 
-// examine looks closely, and once more at the clocks.
+// examine looks closely, and once more at the clocks of the nodes that answer.
 func (f *doctorFlags) examine(ctx context.Context, a *admin.Admin) doctor.Group {
 	g := doctor.Group{TTL: f.ttl, MaxTTL: f.maxTTL}
 	g.Nodes = a.Examine(ctx, node.Look{MaxTTL: f.maxTTL, Thorough: true})
-	if f.during > 0 {
+	if f.during > 0 && slices.ContainsFunc(g.Nodes, func(n admin.NodeInfo) bool { return n.Err == nil }) {
 		select {
 		case <-time.After(f.during):
 			g.Later = a.Nodes(ctx)

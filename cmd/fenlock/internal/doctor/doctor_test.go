@@ -196,7 +196,7 @@ func TestExamine(t *testing.T) {
 		{"margin", node.Warning, group(3).at(waits(second), 0), "", group(3).at(due, 0), "2 of 3 nodes vote"},
 		{"new-group", node.Note, group(3).at(fresh, 0, 1, 2), "", group(3).at(fresh, 0), "has anything recorded"},
 		{"memory-lost", node.Warning, group(3).at(due, 0, 1), "", group(3).at(due, 0), "lost its memory at once"},
-		{"one-node", node.Note, group(1), "", group(1).at(file, 0), "Three servers"},
+		{"one-node", node.Note, group(1), "", group(1).at(file, 0), "Three nodes"},
 		{"even", node.Warning, group(2), "", group(3), "two nodes"},
 		{"even", node.Note, group(4), "", group(5), "the loss of 1, as 3 do"},
 		{"same-server", node.Error, group(3).at(func(_ *admin.NodeInfo, e *node.Examination) { e.Server = "run of a" }, 2),

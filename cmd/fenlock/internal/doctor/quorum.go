@@ -94,8 +94,8 @@ func (g Group) size(of report) {
 	switch {
 	case n == 1 && g.Nodes[0].Examination.Role != "file":
 		of(node.Found("one-node", node.Note,
-			"There is one node: while it is down, no lock can be taken, and a lock rests on its memory.").
-			Do("Three servers that fail independently survive the loss of one."))
+			"There is one node: while its store is down, no lock can be taken.").
+			Do("Three nodes that fail independently survive the loss of one."))
 	case n == 2:
 		of(node.Found("even", node.Warning,
 			"There are two nodes, and both are needed: a lock fails more often than with one.").

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock/node/clock"
+	"github.com/fenlock/fenlock/node/engine"
 	"github.com/fenlock/fenlock/node/zknode/internal/wire"
 )
 
@@ -37,11 +38,11 @@ func (s *Session) connect(server string, answer time.Duration, humble bool) (*Li
 	ctx, cancel := context.WithTimeout(s.life, answer)
 	defer cancel()
 	conn, err := s.config.Dial(ctx, server)
-	if explained := explain(err); explained != err {
-		return nil, fmt.Errorf("%s: %w", server, explained)
+	if named := new(net.OpError); errors.As(err, &named) && named.Op == "dial" {
+		return nil, explain(err) // it has the address
 	}
 	if err != nil {
-		return nil, err // net's errors name the address
+		return nil, fmt.Errorf("%s: %w", server, explain(err))
 	}
 	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
@@ -59,17 +60,20 @@ func (s *Session) connect(server string, answer time.Duration, humble bool) (*Li
 }
 
 // errRefused is of a server that says nothing: they all do so in all of these cases.
-var errRefused = errors.New("it closed the connection instead of beginning a session: it has no quorum, or is read-only, or behind the others, or has too many connections from this address (maxClientCnxns)")
+var errRefused = errors.New("it closed the connection instead of beginning a session: it has no quorum, or is read-only, or behind the others, or has too many connections from this address (maxClientCnxns), or wants TLS")
 
-// explain says more than that a connection was closed. How that shows depends on the moment
-// at which the server closed it: at the end of the dial, while writing, or while reading.
+// explain says what a person can do. How it shows that the server has closed the connection depends
+// on the moment: at the end of the dial, while writing, or while reading.
 func explain(err error) error {
 	for _, closed := range []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE} {
 		if errors.Is(err, closed) {
 			return errRefused
 		}
 	}
-	return err
+	if errors.Is(err, wire.ErrMalformed) {
+		return engine.Explain(err, "another kind of server listens there: correct the port", false)
+	}
+	return engine.Explain(err, "", false)
 }
 
 // handshake says what this client has seen, so that a server that knows less refuses it.

@@ -96,6 +96,14 @@ func (s *Session) Link(ctx context.Context) (*Link, error) {
 	}
 }
 
+// Ails returns why the last attempt to connect failed, nil if there is a connection or no attempt
+// has ended.
+func (s *Session) Ails() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lastErr
+}
+
 // cancelled is a context that is.
 var cancelled = func() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
