@@ -15,10 +15,10 @@
 set -euo pipefail
 export LC_ALL=C DEBIAN_FRONTEND=noninteractive
 
-# One at a time, as make verify and make setup may run beside each other.
-if command -v flock >/dev/null; then
-	exec 9<"$0"
-	flock 9
+# One at a time, as make verify and make setup may run beside each other. A server that is started by its package does not
+# inherit the lock (-o).
+if [ "$(id -u)" = 0 ] && [ -z "${ALONE:-}" ] && command -v flock >/dev/null; then
+	ALONE=1 exec flock -o "$0" bash "$0" "$@"
 fi
 
 newest_postgres() { # the newest server's path
@@ -72,7 +72,7 @@ if [ "$(id -u)" != 0 ]; then
 		echo "installing ${missing[*]} takes root, and there is no sudo" >&2
 		exit 1
 	fi
-	exec sudo bash "$0" "$@" 9<&-
+	exec sudo bash "$0" "$@"
 fi
 
 tmp=$(mktemp -d)
