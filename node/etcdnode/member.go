@@ -18,18 +18,12 @@ import (
 // member is one member of the cluster, or, with a client that was given, all of them.
 type member struct {
 	address string
-	life    context.Context // the node's
+	life    *engine.Lifetime // of the connections
 	dial    func() (*clientv3.Client, error)
 
+	opening engine.Shared[*clientv3.Client]
 	mu      sync.Mutex
-	client  *clientv3.Client
-	opening *opening
-}
-
-// opening is an attempt to make the client, which outlives the request that began it.
-type opening struct {
-	done chan struct{}
-	err  error
+	client  *clientv3.Client // made once
 }
 
 // patience is how long a member may take to be connected to before another one is tried.
@@ -38,47 +32,38 @@ const patience = 150 * time.Millisecond
 // openTimeout bounds the making of a client, which asks for a token if there is a user.
 const openTimeout = 5 * time.Second
 
-// open returns the member's client, which is made once.
+// open returns the member's client.
 func (m *member) open(ctx context.Context) (*clientv3.Client, error) {
-	m.mu.Lock()
-	if m.client != nil {
-		defer m.mu.Unlock()
-		return m.client, nil
+	if c := m.opened(); c != nil {
+		return c, nil
 	}
-	if m.life.Err() != nil {
-		m.mu.Unlock()
-		return nil, engine.ErrClosed
-	}
-	o := m.opening
-	if o == nil {
-		o = &opening{done: make(chan struct{})}
-		m.opening = o
-		go func() {
-			client, err := m.dial()
-			m.mu.Lock()
-			defer m.mu.Unlock()
-			m.opening, o.err = nil, describe(m.life, err)
-			if err == nil && m.life.Err() != nil {
-				client.Close()
-				o.err = engine.ErrClosed
-			} else if err == nil {
-				m.client = client
-			}
-			close(o.done)
-		}()
-	}
-	m.mu.Unlock()
-	wait, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	select {
-	case <-o.done:
-		if o.err != nil {
-			return nil, o.err
-		}
-		return m.open(ctx)
-	case <-wait.Done():
+	c, over, err := m.opening.Begin(m.life, m.make).Wait(ctx)
+	if !over {
 		return nil, errConnecting
 	}
+	return c, err
+}
+
+func (m *member) opened() *clientv3.Client {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.client
+}
+
+func (m *member) make() (*clientv3.Client, error) {
+	if c := m.opened(); c != nil {
+		return c, nil
+	}
+	c, err := m.dial()
+	if err != nil {
+		return nil, describe(m.life, err)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.client = c
+	return c, nil
 }
 
 // errConnecting is of a member that is being connected to.
@@ -161,20 +146,4 @@ func (m *member) answers(ctx context.Context) (*clientv3.StatusResponse, error) 
 		return nil, err
 	}
 	return askStatus(ctx, c)
-}
-
-// close ends the client, unless it was given.
-func (m *member) close(given bool) {
-	m.mu.Lock()
-	client, o := m.client, m.opening
-	m.mu.Unlock()
-	if o != nil {
-		<-o.done // its context has ended
-		m.mu.Lock()
-		client = m.client
-		m.mu.Unlock()
-	}
-	if client != nil && !given {
-		client.Close()
-	}
 }

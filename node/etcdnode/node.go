@@ -3,7 +3,6 @@ package etcdnode
 import (
 	"context"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -29,9 +28,7 @@ type Node struct {
 	tls    bool
 	client *clientv3.Client // the caller's, otherwise nil
 
-	connections context.Context // end after all that uses them
-	disconnect  context.CancelFunc
-	closing     sync.Once
+	connections *engine.Lifetime // ends after all that uses them
 }
 
 var (
@@ -97,8 +94,12 @@ func (a *address) connect(life context.Context, member string, dials *atomic.Int
 	config.DialOptions = []grpc.DialOption{grpc.WithStatsHandler(dialed{dials})}
 	if a.TLS {
 		config.Endpoints[0] = "https://" + member
-		if config.TLS, err = a.config(); err != nil {
+		if config.TLS, err = a.TLSConfig(); err != nil {
 			return nil, err
+		}
+		config.TLS.ServerName = "" // the library verifies the host of the endpoint
+		if name := a.Get("servername"); name != "" {
+			config.DialOptions = append(config.DialOptions, grpc.WithAuthority(name))
 		}
 	}
 	return clientv3.New(config)
@@ -152,7 +153,7 @@ func New(client *clientv3.Client, prefix string) (*Node, error) {
 func newNode(prefix keys) *Node {
 	n := &Node{cluster: &cluster{keys: prefix}}
 	n.voting = &voting{cluster: n.cluster, memories: map[string]bool{}, others: map[uint64]int64{}}
-	n.connections, n.disconnect = context.WithCancel(context.Background())
+	n.connections = engine.NewLifetime()
 	return n
 }
 
@@ -163,7 +164,7 @@ func (n *Node) use(members []*member) {
 		Exact: true})
 	c.pool, c.life, n.voting.admission = newPool(members), n.Life(), n.Admission()
 	s.seen = cas.NewClock(s, c.life, c.ended, nil)
-	s.sessions = sessions{cluster: c, current: map[int64]*session{}, granting: map[int64]*granting{}}
+	s.sessions = sessions{cluster: c, current: map[int64]*session{}, granting: map[int64]*engine.Shared[*session]{}}
 	s.batcher = batcher{cluster: c}
 	n.store = s
 }
@@ -188,13 +189,16 @@ func (n *Node) Location() any { return location{n.name, n.member, n.keys, n.clie
 // lease that is not released stays until etcd ends it: its holder may rely on it. The
 // client that New was given goes on. A second Close does nothing.
 func (n *Node) Close() error {
-	n.closing.Do(func() {
-		n.Queued.Close()
-		n.store.seen.Close()
-		n.disconnect()
-		for _, m := range n.pool.members {
-			m.close(n.given)
+	n.Queued.Close()
+	n.store.seen.Close()
+	if !n.connections.End() {
+		return nil
+	}
+	n.connections.Wait()
+	for _, m := range n.pool.members {
+		if c := m.opened(); c != nil && !n.given {
+			c.Close()
 		}
-	})
+	}
 	return nil
 }

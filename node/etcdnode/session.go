@@ -10,6 +10,7 @@ import (
 
 	"github.com/fenlock/fenlock/node/cas"
 	"github.com/fenlock/fenlock/node/clock"
+	"github.com/fenlock/fenlock/node/engine"
 	"github.com/fenlock/fenlock/node/rule"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -50,13 +51,7 @@ type sessions struct {
 
 	mu       sync.Mutex
 	current  map[int64]*session
-	granting map[int64]*granting
-}
-
-type granting struct {
-	done    chan struct{}
-	session *session
-	err     error
+	granting map[int64]*engine.Shared[*session]
 }
 
 const (
@@ -76,19 +71,18 @@ func (s *sessions) get(ctx context.Context, need time.Duration) (*session, error
 		if l != nil {
 			return l, nil
 		}
-		select {
-		case <-g.done: // slowly, maybe, and asked for by another request long before this one
-			if g.err != nil || g.session.ends >= until {
-				return g.session, g.err
-			}
-		case <-ctx.Done():
-			return nil, fmt.Errorf("asking for an etcd lease: %w", ctx.Err())
+		l, over, err := g.Wait(ctx)
+		switch {
+		case !over:
+			return nil, fmt.Errorf("asking for an etcd lease: %w", err)
+		case err != nil || l.ends >= until: // else another request has asked for it, long before this one
+			return l, err
 		}
 	}
 }
 
 // pick returns a session, or what is asked for.
-func (s *sessions) pick(need time.Duration) (*session, *granting) {
+func (s *sessions) pick(need time.Duration) (*session, *engine.Underway[*session]) {
 	class := seconds(need)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,29 +97,27 @@ func (s *sessions) pick(need time.Duration) (*session, *granting) {
 	if l != nil && l.covers(need+early) {
 		return l, nil
 	}
-	g := s.granting[class]
-	if g == nil {
-		g = &granting{done: make(chan struct{})}
-		s.granting[class] = g
-		go s.grantFor(g, class)
+	if s.granting[class] == nil {
+		s.granting[class] = new(engine.Shared[*session])
 	}
+	g := s.granting[class].Begin(s.cluster.life, func() (*session, error) { return s.grant(class) })
 	if l != nil && l.covers(need+slack) {
 		return l, nil
 	}
 	return nil, g
 }
 
-func (s *sessions) grantFor(g *granting, class int64) {
+// grant begins a session, which is written in from then on.
+func (s *sessions) grant(class int64) (*session, error) {
 	ctx, cancel := context.WithTimeout(s.cluster.life, grantTimeout)
 	defer cancel()
-	g.session, g.err = s.begin(ctx, class)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.granting, class)
-	if g.err == nil {
-		s.current[class] = g.session
+	l, err := s.begin(ctx, class)
+	if err == nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.current[class] = l
 	}
-	close(g.done)
+	return l, err
 }
 
 // begin makes a session. It is asked again where a request may have been lost: then an unused lease

@@ -2,9 +2,6 @@ package etcdnode
 
 import (
 	"cmp"
-	"crypto/tls"
-	"crypto/x509"
-	"fmt"
 	"strings"
 
 	"github.com/fenlock/fenlock/node/engine"
@@ -37,36 +34,4 @@ func parseURL(raw string) (*address, error) {
 		a.prefix = keys(path + "/")
 	}
 	return a, nil
-}
-
-// config returns how TLS verifies the members: against the system's roots or the certificates in a
-// file. The certificate must be for the member's host, or for the name in a parameter.
-func (a *address) config() (*tls.Config, error) {
-	config, err := a.TLSConfig()
-	if err != nil {
-		return nil, err
-	}
-	config.ServerName = ""
-	if name := a.Get("servername"); name != "" {
-		verifyAs(config, name)
-	}
-	return config, nil
-}
-
-// verifyAs has a member's certificate verified for a name. etcd's library overrides a
-// configuration's ServerName with the host of each endpoint, so it is done by hand, as the
-// documentation of tls.Config shows.
-func verifyAs(config *tls.Config, name string) {
-	config.InsecureSkipVerify = true
-	config.VerifyConnection = func(c tls.ConnectionState) error {
-		if len(c.PeerCertificates) == 0 {
-			return fmt.Errorf("x509: the member shows no certificate")
-		}
-		options := x509.VerifyOptions{DNSName: name, Roots: config.RootCAs, Intermediates: x509.NewCertPool()}
-		for _, cert := range c.PeerCertificates[1:] {
-			options.Intermediates.AddCert(cert)
-		}
-		_, err := c.PeerCertificates[0].Verify(options)
-		return err
-	}
 }

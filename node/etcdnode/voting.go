@@ -37,7 +37,7 @@ type voting struct {
 
 	mu       sync.Mutex
 	current  *standing
-	looking  *looking
+	looks    engine.Shared[admit.Facts]
 	answers  uint64           // the cluster that does; 0 if any may
 	revision int64            // the largest that it has answered
 	others   map[uint64]int64 // the same of clusters that answered before
@@ -46,55 +46,30 @@ type voting struct {
 	used     bool             // it voted before, whatever its operator says
 }
 
-// looking is a look at the store, which outlives the request that began it, and serves all that
-// wait for it.
-type looking struct {
-	done  chan struct{}
-	facts admit.Facts
-	err   error
-}
-
 // lookTimeout bounds what is done in the background for later operations.
 const lookTimeout = 5 * time.Second
 
 // stand returns that the store votes, or what it is without voting. The error is of a request that
 // was not sent.
 func (v *voting) stand(ctx context.Context) (*standing, admit.Facts, error) {
-	v.mu.Lock()
-	l := v.looking
-	if v.current != nil {
-		defer v.mu.Unlock()
-		return v.current, admit.Facts{}, nil
+	if st := v.now(); st != nil {
+		return st, admit.Facts{}, nil
 	}
-	if l == nil {
-		l = &looking{done: make(chan struct{})}
-		if err := v.life.Spawn(func() { v.stare(l) }); err != nil {
-			v.mu.Unlock()
-			return nil, admit.Facts{}, err
-		}
-		v.looking = l
+	f, over, err := v.looks.Begin(v.life, v.stare).Wait(ctx)
+	if over {
+		return v.now(), f, err
 	}
-	v.mu.Unlock()
-	select {
-	case <-l.done:
-		return v.now(), l.facts, l.err
-	case <-ctx.Done():
-		err := fmt.Errorf("the cluster is still being looked at: %w", ctx.Err())
-		if problem := v.pool.lately(); problem != nil {
-			err = fmt.Errorf("%w; %w", err, problem)
-		}
-		return nil, admit.Facts{}, err
+	err = fmt.Errorf("the cluster is still being looked at: %w", err)
+	if problem := v.pool.lately(); problem != nil {
+		err = fmt.Errorf("%w; %w", err, problem)
 	}
+	return nil, f, err
 }
 
-func (v *voting) stare(l *looking) {
+func (v *voting) stare() (admit.Facts, error) {
 	ctx, cancel := context.WithTimeout(v.life, lookTimeout)
 	defer cancel()
-	l.facts, l.err = v.Facts(ctx)
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.looking = nil
-	close(l.done)
+	return v.Facts(ctx)
 }
 
 // now returns that the store votes, or nil if that is not known.

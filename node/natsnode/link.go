@@ -31,9 +31,9 @@ type link struct {
 	*place
 	life *engine.Lifetime
 
+	dial   engine.Shared[*session]
 	mu     sync.Mutex
 	now    *session
-	dial   *dial // nil: none is under way
 	failed error // of the last dial; nil after one that has connected
 }
 
@@ -49,49 +49,45 @@ type session struct {
 	waiting map[*pending]bool
 }
 
-// dial is one attempt to connect, for all requests that wait for it.
-type dial struct {
-	done    chan struct{}
-	session *session
-	err     error
-}
-
 // open returns the connection, and waits for it if there is none. An error is of before anything
 // was sent.
 func (l *link) open(ctx context.Context) (*session, error) {
-	l.mu.Lock()
-	if s := l.now; s != nil && !s.nc.IsClosed() {
-		l.mu.Unlock()
+	s, failed := l.known()
+	if s != nil {
 		return s, nil
 	}
-	d, failed := l.dial, l.failed
-	if d == nil {
-		d = &dial{done: make(chan struct{})}
-		if err := l.life.Spawn(func() { l.connect(d) }); err != nil {
-			l.mu.Unlock()
-			return nil, node.NotSent(err)
-		}
-		l.dial = d
+	s, over, err := l.dial.Begin(l.life, l.connect).Wait(ctx)
+	switch {
+	case over:
+	case failed != nil:
+		err = fmt.Errorf("%w; not connected: %w", err, failed)
+	default:
+		err = fmt.Errorf("%w: not connected yet", err)
 	}
-	l.mu.Unlock()
-	select {
-	case <-d.done:
-		return d.session, node.NotSent(d.err)
-	case <-ctx.Done():
-	}
-	if failed != nil {
-		return nil, node.NotSent(fmt.Errorf("%w; not connected: %w", ctx.Err(), failed))
-	}
-	return nil, node.NotSent(fmt.Errorf("%w: not connected yet", ctx.Err()))
+	return s, node.NotSent(err)
 }
 
-// connect carries out a dial.
-func (l *link) connect(d *dial) {
-	d.session, d.err = l.session()
+// known returns the connection, nil if there is none, and why not.
+func (l *link) known() (*session, error) {
 	l.mu.Lock()
-	l.now, l.dial, l.failed = d.session, nil, d.err
-	l.mu.Unlock()
-	close(d.done)
+	defer l.mu.Unlock()
+	if l.now != nil && l.now.nc.IsClosed() {
+		l.now = nil
+	}
+	return l.now, l.failed
+}
+
+// connect makes the connection, unless another dial has made it meanwhile.
+func (l *link) connect() (*session, error) {
+	s, _ := l.known()
+	if s != nil {
+		return s, nil
+	}
+	s, err := l.session()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.now, l.failed = s, err
+	return s, err
 }
 
 func (l *link) session() (*session, error) {
