@@ -81,3 +81,23 @@ func TestCloserLook(t *testing.T) {
 		t.Errorf("it has looked %d times", second.asked)
 	}
 }
+
+// silent is a store that does not vote, and so writes nothing.
+type silent struct{ Store }
+
+func (silent) Load(context.Context, int) (Loaded, error) { return Loaded{}, nil }
+
+func (silent) Save(_ context.Context, _ int, _ Record, over Loaded) (Loaded, error) { return over, nil }
+
+// A write that may be on its way still is while nothing else is written.
+func TestDoubtOutlivesWhatWritesNothing(t *testing.T) {
+	n := New(nil, silent{}, Config{})
+	stripe := node.Stripe("a")
+	n.recent.doubt(stripe)
+	if _, err := n.Do(t.Context(), request(node.Release, "a")); err != nil {
+		t.Fatal(err)
+	}
+	if _, is := n.recent.take(stripe); is || !n.recent.doubted(stripe) {
+		t.Error("what was not written is taken for written")
+	}
+}

@@ -310,6 +310,9 @@ func (n *Node) save(ctx context.Context, stripe int, r node.Request, m remembere
 		}
 		return node.Answer{}, err
 	}
+	if !m.Votes {
+		return d.answer, nil // whether anything was written is the adapter's business
+	}
 	saved.Fresh = nil
 	if saved.Clock > 0 {
 		m.at = n.now()

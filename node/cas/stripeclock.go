@@ -252,13 +252,17 @@ func (c *Clock) saved(stripe int, z, over Timed, changed []Written, sure bool,
 	}
 }
 
-// sweepPause is between two attempts to remove a lease, each of which has a second.
-const sweepPause = 200 * time.Millisecond
+// sweepPause is between two attempts to remove a lease, each of which has a second. A store may be
+// out for long: each pause is twice as long as the last, up to mostSweepPause.
+const (
+	sweepPause     = 200 * time.Millisecond
+	mostSweepPause = 5 * time.Second
+)
 
 // sweep removes what is over in a stripe, as long as it has a lease that this client has written at
 // that time.
 func (c *Clock) sweep(stripe int, p Part, at time.Duration) {
-	for c.life.Err() == nil && c.has(stripe, p, at) {
+	for pause := sweepPause; c.life.Err() == nil && c.has(stripe, p, at); pause = min(2*pause, mostSweepPause) {
 		ctx, cancel := context.WithTimeout(c.life, time.Second)
 		l, err := c.store.Load(ctx, stripe)
 		if err == nil && l.Votes { // a write of this lease that is on its way fails then
@@ -266,7 +270,7 @@ func (c *Clock) sweep(stripe int, p Part, at time.Duration) {
 		}
 		cancel()
 		if c.has(stripe, p, at) {
-			engine.Pause(c.life, sweepPause)
+			engine.Pause(c.life, pause)
 		}
 	}
 }

@@ -1,9 +1,13 @@
 package cas
 
 import (
+	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/fenlock/fenlock/node/engine"
 )
 
 func newClock() *Clock { return NewClock(nil, nil, nil, nil) }
@@ -148,4 +152,29 @@ func TestAskedWhenAsked(t *testing.T) {
 	if _, over, ask := s.load(7, z); len(ask) > 0 || !over[mine] {
 		t.Errorf("a session that has ended: ask %v, over %v", ask, over)
 	}
+}
+
+// out is a store that does not vote, and counts how often it is asked.
+type out struct {
+	Store
+	loads int
+}
+
+func (o *out) Load(context.Context, int) (Loaded, error) { o.loads++; return Loaded{}, nil }
+
+// A store that is out for long is not asked all the time.
+func TestSweepIsPatient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, life := new(out), engine.NewLifetime()
+		c := NewClock(s, life, nil, nil)
+		z := lastly(t, time.Second, 2*time.Second, "1")
+		c.Saved(7, z, Timed{}, []Written{{Part{"a", "h"}, z.by[0], 2 * time.Second}}, true)
+		time.Sleep(10 * time.Minute)
+		c.Close()
+		life.End()
+		life.Wait()
+		if least := int(10*time.Minute/mostSweepPause) - 1; s.loads < least || s.loads > least+10 {
+			t.Errorf("it was asked %d times; want %d or a few more", s.loads, least)
+		}
+	})
 }

@@ -313,15 +313,24 @@ func (s *store) List(ctx context.Context, yield func(stripe int, l cas.Loaded) b
 		return err
 	}
 	var failed error
+	known := map[string]bool{} // of sessions: whether they have ended
+	ended := func(session string) (bool, error) {
+		if gone, is := known[session]; is {
+			return gone, nil
+		}
+		gone, err := s.ended(ctx, st.memory, []string{session})
+		if err == nil {
+			known[session] = gone[0]
+		}
+		return err == nil && gone[0], err
+	}
 	err = s.stripesOf(ctx, func(stripe int, u under) bool {
 		l := cas.Loaded{Votes: st != nil}
 		if st == nil || u.Memory != st.memory {
 			l.Record.Register = u.Register
 			return yield(stripe, l)
 		}
-		if failed = s.seen.Load(&l, stripe, u.Timed); failed == nil && l.Closer != nil {
-			l.Record, failed = l.Closer(ctx)
-		}
+		failed = s.seen.Listed(&l, stripe, u.Timed, ended)
 		return failed == nil && yield(stripe, l)
 	})
 	return errors.Join(err, failed)
