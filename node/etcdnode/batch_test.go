@@ -3,7 +3,9 @@
 package etcdnode_test
 
 import (
+	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -100,4 +102,31 @@ func refused(t *testing.T, wiped bool) {
 			must(t, other, request(node.Acquire, name, "4", time.Minute), node.Held)
 		}
 	}
+}
+
+// A proxy sends a transaction twice, and the client has the second answer. The lease is there, and
+// nobody knows since when: it is neither granted nor refused, and a release removes it.
+func TestSentTwice(t *testing.T) {
+	t.Parallel()
+	e := testserver.StartEtcd(t, 1)
+	again := pb.NewKVClient(raw(t, e).ActiveConnection())
+	var twice atomic.Bool
+	l := startLiar(t, e, func(request, reply any, err error) (any, error) {
+		r, is := request.(*pb.TxnRequest)
+		if is && len(r.Success) > 0 && strings.Contains(string(r.Success[0].GetRequestPut().GetKey()), "/stripe/") &&
+			twice.CompareAndSwap(true, false) {
+			return again.Txn(t.Context(), r)
+		}
+		return reply, err
+	})
+	n, other := open(t, "etcd://"+l.addr), open(t, "etcd://"+e.Addrs())
+	await(t, n)
+	twice.Store(true)
+	r := request(node.Acquire, "a", "1", time.Minute)
+	if a, err := n.Do(within(t, 20*time.Second), r); err == nil || errors.Is(err, node.ErrNotSent) {
+		t.Errorf("%+v, %v; want an unknown outcome", a, err)
+	}
+	must(t, other, request(node.Acquire, "a", "2", time.Minute), node.Held)
+	must(t, n, as(node.Release, r), node.Granted)
+	must(t, other, request(node.Acquire, "a", "2", time.Minute), node.Granted)
 }
