@@ -131,7 +131,7 @@ func (v *voting) judge(ctx context.Context, l *looked, f *admit.Facts) error {
 	v.mu.Unlock()
 	switch {
 	case l.meta.mark != nil:
-		f.Terms, f.Memory, f.Empty = l.meta.terms, l.meta.Memory, l.meta.Empty
+		f.Terms, f.Memory, f.Empty = l.meta.Terms, l.meta.Memory, l.meta.Empty
 		f.Marked, f.Votes, f.Recorded = true, v.whole(l, l.meta), true
 		if f.Cause = node.SetBack; l.meta.Cluster != l.cluster || l.stamp != l.meta.mod {
 			f.Cause = node.Replaced
@@ -142,21 +142,19 @@ func (v *voting) judge(ctx context.Context, l *looked, f *admit.Facts) error {
 		return nil
 	}
 	is := v.whole(l, l.notice)
-	f.Terms, f.Recorded, f.Cause = l.notice.terms, l.recorded || used || !l.notice.Fresh || !is, node.Replaced
+	f.Terms, f.Recorded, f.Cause = l.notice.Terms, l.recorded || used || !l.notice.Fresh || !is, node.Replaced
 	if !is {
 		return nil
 	}
 	f.Memory = l.notice.Memory
-	for cause, name := range causes {
-		if l.notice.Cause == name {
-			f.Cause = cause
-		}
+	if l.notice.Cause != node.Present {
+		f.Cause = l.notice.Cause
 	}
 	switch {
-	case l.notice.wait == 0 || l.notice.wait < admit.Quarantine(v.admission.Terms().MaxTTL):
+	case l.notice.Wait == 0 || l.notice.Wait < admit.Quarantine(v.admission.Terms().MaxTTL):
 		return nil
 	case l.quarantine == nil:
-		f.Counted, f.Out = true, l.notice.wait
+		f.Counted, f.Out = true, l.notice.Wait
 		return nil
 	case l.quarantine.ModRevision != l.notice.mod: // written by hand, maybe for ever
 		return nil
@@ -168,7 +166,7 @@ func (v *voting) judge(ctx context.Context, l *looked, f *admit.Facts) error {
 		return err
 	})
 	if err == nil {
-		f.Out = min(elapsed(a.GrantedTTL, a.TTL), l.notice.wait-time.Second)
+		f.Out = min(elapsed(a.GrantedTTL, a.TTL), l.notice.Wait-time.Second)
 	}
 	return describe(ctx, err)
 }
@@ -226,8 +224,7 @@ func (v *voting) Note(ctx context.Context, f admit.Facts) (bool, error) {
 	}
 	n := v.cluster
 	lost := mark{Format: format, Cluster: l.cluster, Memory: rand.Text(), Index: l.index, Term: l.term,
-		Fresh: !f.Recorded, Cause: causes[f.Cause]}
-	lost.record(f.Terms)
+		Terms: f.Terms, Fresh: !f.Recorded, Cause: f.Cause}
 	at, err := v.change(ctx, l, n.keys.notice(), lost,
 		clientv3.OpDelete(n.keys.meta()), clientv3.OpDelete(n.keys.seen()), clientv3.OpDelete(n.keys.quarantine()))
 	return at != 0, err
@@ -247,7 +244,7 @@ func (v *voting) quarantine(ctx context.Context, f admit.Facts, l *looked) (bool
 		return false, describe(ctx, err)
 	}
 	out := *l.notice.mark
-	out.Wait = wait.String()
+	out.Wait = wait
 	at, err := v.change(ctx, l, n.keys.notice(), out, clientv3.OpPut(n.keys.quarantine(), "", clientv3.WithLease(lease)))
 	return at != 0, err
 }
@@ -264,12 +261,11 @@ func (v *voting) Mark(ctx context.Context, f admit.Facts, own admit.Terms, empty
 	if l.meta.mark != nil || l.notice.mark == nil || n.dials.Load() != l.dials {
 		return false, nil
 	}
-	m := mark{Format: format, Cluster: l.cluster, Memory: l.notice.Memory, Index: l.index, Term: l.term,
-		Empty: empty}
 	if f.Terms.Members == admit.AnyMembers {
 		own.Members = f.Terms.Members
 	}
-	m.record(own)
+	m := mark{Format: format, Cluster: l.cluster, Memory: l.notice.Memory, Index: l.index, Term: l.term, Terms: own,
+		Empty: empty}
 	at, err := v.change(ctx, l, n.keys.meta(), m, clientv3.OpDelete(n.keys.notice()),
 		clientv3.OpDelete(n.keys.quarantine()))
 	if err != nil || at == 0 {

@@ -2,8 +2,6 @@ package etcdnode
 
 import (
 	"encoding/json"
-	"fmt"
-	"strings"
 	"time"
 
 	"github.com/fenlock/fenlock/node"
@@ -16,7 +14,7 @@ import (
 
 // format is the version of the keys. A program that finds a larger one must not touch
 // them: it does not know what they promise.
-const format = 2
+const format = 3
 
 // mark is the value of the key meta, or of the key notice.
 //
@@ -29,38 +27,28 @@ const format = 2
 // Beside it is the key quarantine, attached to an etcd lease: while that is there, leases that were
 // forgotten may live.
 type mark struct {
-	Format  int    `json:"format"`
-	Cluster string `json:"cluster"` // etcd's id of the cluster that it was written in
-	Memory  string `json:"memory"`  // another one after each loss
+	Format  int
+	Cluster string // etcd's id of the cluster that it was written in
+	Memory  string // another one after each loss
 	// Where raft was when it was written. That never goes back while a cluster keeps its memory.
-	Index uint64 `json:"index"`
-	Term  uint64 `json:"term"`
+	Index, Term uint64
 
-	MaxTTL  string   `json:"max_ttl,omitempty"` // as in admit.Terms
-	Members []string `json:"members,omitempty"`
-	Empty   []string `json:"empty,omitempty"` // in meta: as in node.Registers
+	Terms admit.Terms
+	Empty []string `json:",omitempty"` // in meta: as in node.Registers
 
-	Fresh bool   `json:"fresh,omitempty"` // in notice: nothing was recorded before
-	Cause string `json:"cause,omitempty"` // in notice: one of causes
-	// Wait is, in notice, the length of the etcd lease that was granted after the notice was there;
-	// empty as long as none was.
-	Wait string `json:"wait,omitempty"`
+	Fresh bool       `json:",omitempty"` // in notice: nothing was recorded before
+	Cause node.Cause `json:",omitempty"` // in notice
+	// Wait is, in notice, the length of the etcd lease that was granted after the notice was there; 0
+	// as long as none was.
+	Wait time.Duration `json:",omitempty"`
 }
-
-// causes are how a notice names why the store is out.
-var causes = map[node.Cause]string{node.Unused: "unused", node.Replaced: "replaced", node.SetBack: "set back"}
 
 // seen is how far raft was when a client looked last: meta is too old for that in a backup.
-type seen struct {
-	Index uint64 `json:"index"`
-	Term  uint64 `json:"term"`
-}
+type seen struct{ Index, Term uint64 }
 
 // kept is a mark as it was read. It is zero if the key is not there.
 type kept struct {
 	*mark
-	terms admit.Terms
-	wait  time.Duration
 	key   string
 	mod   int64  // the revision of the key
 	value string // of the key
@@ -73,21 +61,13 @@ func readMark(key string, kvs []*mvccpb.KeyValue) (k kept, err error) {
 		return k, nil
 	}
 	k.mark, k.mod, k.value = new(mark), kvs[0].ModRevision, string(kvs[0].Value)
-	if err := decode(key, kvs[0].Value, k.mark); err != nil {
-		return k, err
-	}
-	if k.Format > format {
+	switch err := decode(key, kvs[0].Value, k.mark); {
+	case k.Format > format:
 		return k, engine.Misconfiguredf(
 			"the keys were made by a newer fenlock (format %d; this program knows %d): update this program", k.Format, format)
-	}
-	if k.Format == 1 {
+	case k.Format > 0 && k.Format < format:
 		return k, olderFormat(k.Format)
-	}
-	k.terms.Members = strings.Join(k.Members, " ")
-	if k.terms.MaxTTL, err = duration(k.MaxTTL); err == nil {
-		k.wait, err = duration(k.Wait)
-	}
-	if err != nil || k.Format < 1 || k.Cluster == "" || k.Memory == "" {
+	case err != nil || k.Format < 1 || k.Cluster == "" || k.Memory == "" || k.Terms.MaxTTL < 0 || k.Wait < 0:
 		return k, engine.Misconfiguredf("%v: %s", errForeign, key)
 	}
 	return k, nil
@@ -108,25 +88,6 @@ func (k kept) unchanged() []clientv3.Cmp {
 	}
 	return []clientv3.Cmp{same(k.key, k.mod),
 		clientv3.Compare(clientv3.Value(k.key), "=", k.value)}
-}
-
-// record records terms in a mark.
-func (m *mark) record(t admit.Terms) {
-	m.MaxTTL, m.Members = "", strings.Fields(t.Members)
-	if t.MaxTTL != 0 {
-		m.MaxTTL = t.MaxTTL.String()
-	}
-}
-
-func duration(text string) (time.Duration, error) {
-	if text == "" {
-		return 0, nil
-	}
-	d, err := time.ParseDuration(text)
-	if err == nil && d < time.Millisecond {
-		err = fmt.Errorf("%v is no time to wait", d)
-	}
-	return d.Truncate(time.Millisecond), err
 }
 
 func decode(key string, value []byte, into any) error {

@@ -187,7 +187,8 @@ func TestFormatOfBefore(t *testing.T) {
 	t.Parallel()
 	c := raw(t, shared())
 	mark := `{"format":1,"cluster":"c","memory":"m","index":1,"term":1,"max_ttl":"5m0s","members":["alone"]}`
-	for key, value := range map[string]string{"meta": mark, "notice": mark, "register/123": "00000000000005"} {
+	second := strings.Replace(mark, "1", "2", 1)
+	for key, value := range map[string]string{"meta": mark, "notice": second, "register/123": "00000000000005"} {
 		url := fresh()
 		if _, err := c.Put(t.Context(), prefixOf(url)+key, value); err != nil {
 			t.Fatal(err)
@@ -224,26 +225,27 @@ func TestKeysThatContradict(t *testing.T) {
 	t.Parallel()
 	c := raw(t, shared())
 	meta := func(change string) string {
-		return `{"format":2,"cluster":"c","memory":"m","index":1,"term":1,"max_ttl":"1h0m0s","members":["a"]` + change + `}`
+		return `{"Format":3,"Cluster":"c","Memory":"m","Index":1,"Term":1,"Terms":{"MaxTTL":3600000000000,"Members":"a"}` +
+			change + `}`
 	}
 	for what, k := range map[string]struct{ key, value, key2, value2, says string }{
-		"another MaxTTL":      {key: "meta", value: meta(`,"max_ttl":"2h0m0s"`), says: "MaxTTL is 2h0m0s"},
-		"other members":       {key: "meta", value: meta(`,"members":["a","b"]`), says: "another group"},
-		"MaxTTL of a notice":  {key: "notice", value: meta(`,"max_ttl":"2h0m0s"`), says: "MaxTTL is 2h0m0s"},
-		"members of a notice": {key: "notice", value: meta(`,"members":["a","b"]`), says: "another group"},
-		"a newer format":      {key: "meta", value: meta(`,"format":3`), says: "newer fenlock"},
-		"a newer notice":      {key: "notice", value: meta(`,"format":3`), says: "newer fenlock"},
+		"another MaxTTL":      {key: "meta", value: meta(`,"Terms":{"MaxTTL":7200000000000}`), says: "MaxTTL is 2h0m0s"},
+		"other members":       {key: "meta", value: meta(`,"Terms":{"Members":"a b"}`), says: "another group"},
+		"MaxTTL of a notice":  {key: "notice", value: meta(`,"Terms":{"MaxTTL":7200000000000}`), says: "MaxTTL is 2h0m0s"},
+		"members of a notice": {key: "notice", value: meta(`,"Terms":{"Members":"a b"}`), says: "another group"},
+		"a newer format":      {key: "meta", value: meta(`,"Format":4`), says: "newer fenlock"},
+		"a newer notice":      {key: "notice", value: meta(`,"Format":4`), says: "newer fenlock"},
 		"admitted and out": {key: "meta", value: meta(""), key2: "notice", value2: meta(""),
 			says: "that it was admitted, and that it is out"},
-		"no memory":            {key: "meta", value: meta(`,"memory":""`), says: "changed by hand"},
-		"no cluster":           {key: "notice", value: meta(`,"cluster":""`), says: "changed by hand"},
-		"no time":              {key: "meta", value: meta(`,"max_ttl":"soon"`), says: "changed by hand"},
-		"a time that is less":  {key: "meta", value: meta(`,"max_ttl":"-1s"`), says: "changed by hand"},
-		"a wait that is less":  {key: "notice", value: meta(`,"wait":"-1s"`), says: "changed by hand"},
+		"no memory":            {key: "meta", value: meta(`,"Memory":""`), says: "changed by hand"},
+		"no cluster":           {key: "notice", value: meta(`,"Cluster":""`), says: "changed by hand"},
+		"no time":              {key: "meta", value: meta(`,"Terms":{"MaxTTL":"soon"}`), says: "changed by hand"},
+		"a time that is less":  {key: "meta", value: meta(`,"Terms":{"MaxTTL":-1}`), says: "changed by hand"},
+		"a wait that is less":  {key: "notice", value: meta(`,"Wait":-1`), says: "changed by hand"},
 		"no JSON":              {key: "meta", value: "x", says: "changed by hand"},
 		"no format":            {key: "meta", value: "{}", says: "changed by hand"},
 		"what was seen":        {key: "seen", value: "x", says: "changed by hand"},
-		"a number for a word":  {key: "notice", value: meta(`,"cause":5`), says: "changed by hand"},
+		"a word for a number":  {key: "notice", value: meta(`,"Cause":"five"`), says: "changed by hand"},
 		"an array for a group": {key: "meta", value: "[]", says: "changed by hand"},
 	} {
 		t.Run(what, func(t *testing.T) {

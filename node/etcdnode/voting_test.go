@@ -35,8 +35,9 @@ func TestJudge(t *testing.T) {
 		return l
 	}
 	noted := func(change func(*looked)) *looked {
-		l := &looked{cluster: "c", index: 100, term: 3, revision: 56, stamp: 7, notice: kept{mod: 7, wait: 11 * time.Second,
-			mark: &mark{Cluster: "c", Memory: "n", Index: 50, Term: 2, Fresh: true, Cause: "unused"}}}
+		l := &looked{cluster: "c", index: 100, term: 3, revision: 56, stamp: 7, notice: kept{mod: 7,
+			mark: &mark{Cluster: "c", Memory: "n", Index: 50, Term: 2, Fresh: true, Cause: node.Unused,
+				Wait: 11 * time.Second}}}
 		if change != nil {
 			change(l)
 		}
@@ -73,8 +74,8 @@ func TestJudge(t *testing.T) {
 			admit.Facts{Cause: node.Unused, Counted: true, Out: 11 * time.Second, Recorded: true}},
 		{"out, and there are registers", noted(func(l *looked) { l.recorded = true }),
 			admit.Facts{Cause: node.Unused, Counted: true, Out: 11 * time.Second, Recorded: true}},
-		{"not counted yet", noted(func(l *looked) { l.notice.wait = 0 }), admit.Facts{Cause: node.Unused}},
-		{"counted for shorter leases", noted(func(l *looked) { l.notice.wait = maxTTL }), admit.Facts{Cause: node.Unused}},
+		{"not counted yet", noted(func(l *looked) { l.notice.Wait = 0 }), admit.Facts{Cause: node.Unused}},
+		{"counted for shorter leases", noted(func(l *looked) { l.notice.Wait = maxTTL }), admit.Facts{Cause: node.Unused}},
 		{"the key that counts was written by hand",
 			noted(func(l *looked) { l.quarantine = &mvccpb.KeyValue{ModRevision: 8} }), admit.Facts{Cause: node.Unused}},
 		{"the notice of another cluster", noted(func(l *looked) { l.cluster = "d" }),
