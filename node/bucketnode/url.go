@@ -54,15 +54,12 @@ func parseURL(raw string) (*place, error) {
 		return nil, u.Invalidf("no object can have this prefix")
 	case (u.User == "") != !u.HasPassword():
 		return nil, u.Invalidf("an access key and its secret go together, or both come from the environment")
-	case u.Verifies() && u.Get("tls") == "off":
-		return nil, u.Invalidf("there are parameters of TLS and tls=off")
 	}
-	secure := u.Get("tls") == "on" || u.Verifies() || !u.Local() && u.Get("tls") != "off"
 	// One connection carries one request, and a request whose connection has broken is not sent again.
 	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, DisableCompression: true,
 		DialContext:         (&net.Dialer{Timeout: dialTimeout}).DialContext,
 		TLSHandshakeTimeout: dialTimeout, IdleConnTimeout: idleTimeout, MaxIdleConnsPerHost: 8}
-	if secure {
+	if u.TLS {
 		if transport.TLSClientConfig, err = u.TLSConfig(); err != nil {
 			return nil, u.Invalidf("%v", err)
 		}
@@ -70,7 +67,7 @@ func parseURL(raw string) (*place, error) {
 		transport.DialTLSContext = dialTLS(u)
 	}
 	p.idle = transport.CloseIdleConnections
-	p.client, err = minio.NewCore(p.endpoint, &minio.Options{Creds: keysOf(u), Secure: secure, Transport: transport,
+	p.client, err = minio.NewCore(p.endpoint, &minio.Options{Creds: keysOf(u), Secure: u.TLS, Transport: transport,
 		Region: regionOf(u), MaxRetries: 1})
 	if err != nil {
 		return nil, u.Invalidf("%v", err)

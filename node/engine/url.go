@@ -39,7 +39,9 @@ type URL struct {
 	Path   string   // not escaped any more
 	User   string
 	Name   string // what the parameter name says; "" if it is not there
-	TLS    bool   // the scheme is one with TLS
+	// TLS: the scheme is one with TLS. Of engines that take the parameter tls it says so. Without, it
+	// is on, but for a loopback address without parameters that TLSConfig reads.
+	TLS bool
 
 	shown    string // scheme and hosts
 	password string
@@ -174,6 +176,12 @@ func (u *URL) check(f Form) error {
 		}
 		if _, err := secretfile.ReadPassword(file); err != nil {
 			return u.Invalidf("passwordfile: %v", err)
+		}
+	}
+	if slices.ContainsFunc(known, func(p Parameter) bool { return p.Name == "tls" }) {
+		says := u.Get("tls")
+		if u.TLS = says == "on" || u.Verifies() || !u.Local() && says != "off"; u.TLS && says == "off" {
+			return u.Invalidf("there are parameters of TLS and tls=off")
 		}
 	}
 	switch {

@@ -30,7 +30,6 @@ type place struct {
 	// operator's word for sync_interval.
 	replicas int
 	synced   bool
-	secure   bool
 	name     string // for people: without the password
 	member   string // what all clients of the group call it
 }
@@ -62,17 +61,10 @@ func parseURL(raw string) (*place, error) {
 			"or in a passwordfile without a user")
 	case u.Get("creds") != "" && (u.User != "" || u.HasPassword()):
 		return nil, u.Invalidf("there are creds and a password: one is enough")
-	case u.Verifies() && u.Get("tls") == "off":
-		return nil, u.Invalidf("there are parameters of TLS and tls=off")
 	}
 	if file := u.Get("creds"); file != "" {
 		if _, err := secretfile.Read(file); err != nil {
 			return nil, u.Invalidf("creds: %v", err)
-		}
-	}
-	if p.secure = u.Get("tls") == "on" || u.Verifies() || !u.Local() && u.Get("tls") != "off"; p.secure {
-		if _, err := u.TLSConfig(); err != nil {
-			return nil, u.Invalidf("%v", err)
 		}
 	}
 	p.name = "nats://" + strings.Join(slices.Sorted(slices.Values(p.hosts)), ",") + "/" + p.bucket
@@ -104,7 +96,7 @@ func (p *place) options() ([]nats.Option, error) {
 	case password != "":
 		all = append(all, nats.Token(password))
 	}
-	if p.secure || p.url.Verifies() {
+	if p.url.TLS {
 		var config *tls.Config
 		if config, err = p.url.TLSConfig(); err != nil {
 			return nil, err
