@@ -79,6 +79,6 @@ func (n *Node) Close() error {
 // Examine implements node.Examiner.
 func (n *Node) Examine(ctx context.Context, look node.Look) (node.Examination, error) {
 	e := node.Examination{Product: "S3", Member: n.Member(), Role: "bucket"}
-	err := n.examine(ctx, look, &e)
-	return e, n.Fail("examine", err, ctx, n.Life())
+	err := n.Run(ctx, "examine", func(ctx context.Context) error { return n.examine(ctx, look, &e) })
+	return e, err
 }

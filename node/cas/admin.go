@@ -12,7 +12,7 @@ func (n *Node) Join(g node.Group) error { return n.Fail("join", n.admission.Join
 
 // Registers implements node.Rejoiner. A memory that was lost has a name only once that was noted.
 func (n *Node) Registers(ctx context.Context) (r node.Registers, err error) {
-	err = n.run(ctx, "registers", func(ctx context.Context) error {
+	err = n.Run(ctx, "registers", func(ctx context.Context) error {
 		if _, err := n.admission.Noted(ctx); err != nil {
 			return err
 		}
@@ -24,7 +24,7 @@ func (n *Node) Registers(ctx context.Context) (r node.Registers, err error) {
 
 // Inspect implements node.Admin.
 func (n *Node) Inspect(ctx context.Context, name string) (l node.Lease, err error) {
-	err = n.run(ctx, "inspect", func(ctx context.Context) error {
+	err = n.Run(ctx, "inspect", func(ctx context.Context) error {
 		return n.see(ctx, name, func(loaded Loaded) error {
 			s, err := loaded.store(node.Stripe(name))
 			l = s.Lease(name, loaded.Clock)
@@ -37,7 +37,7 @@ func (n *Node) Inspect(ctx context.Context, name string) (l node.Lease, err erro
 
 // Waiting implements node.Admin.
 func (n *Node) Waiting(ctx context.Context, name string, limit int) (first []node.Waiter, all int, err error) {
-	err = n.run(ctx, "waiting", func(ctx context.Context) error {
+	err = n.Run(ctx, "waiting", func(ctx context.Context) error {
 		return n.see(ctx, name, func(loaded Loaded) error {
 			s, err := loaded.store(node.Stripe(name))
 			first, all = s.Waiting(name, loaded.Clock, limit)
@@ -71,7 +71,7 @@ func (n *Node) see(ctx context.Context, name string, look func(Loaded) error) er
 
 // List implements node.Admin.
 func (n *Node) List(ctx context.Context, prefix string, yield func(node.Lease) bool) error {
-	return n.run(ctx, "list", func(ctx context.Context) (err error) {
+	return n.Run(ctx, "list", func(ctx context.Context) (err error) {
 		listed := n.store.List(ctx, func(stripe int, l Loaded) bool {
 			s, bad := l.store(stripe)
 			if err = bad; bad != nil {

@@ -104,8 +104,8 @@ func (n *Node) Fail(what string, err error, contexts ...context.Context) error {
 	return engine.Named(n.config.Kind+" "+n.config.Name, what, err)
 }
 
-// run does something that Close ends and waits for, and names the node in its error.
-func (n *Node) run(ctx context.Context, what string, do func(ctx context.Context) error) error {
+// Run does something that Close ends and waits for, and names the node in its error.
+func (n *Node) Run(ctx context.Context, what string, do func(ctx context.Context) error) error {
 	inner, over, err := n.life.Begin(ctx)
 	if err == nil {
 		err = do(inner)
@@ -119,7 +119,7 @@ func (n *Node) Do(ctx context.Context, r node.Request) (a node.Answer, err error
 	if err := rule.CheckShared(r); err != nil {
 		return a, n.Fail(r.Op.String(), err)
 	}
-	err = n.run(ctx, r.Op.String(), func(ctx context.Context) error {
+	err = n.Run(ctx, r.Op.String(), func(ctx context.Context) error {
 		a, err = n.serve(ctx, r)
 		return err
 	})

@@ -20,20 +20,8 @@ import (
 // writes nothing. The cluster has no clock that it tells.
 func (n *Node) Examine(ctx context.Context, look node.Look) (node.Examination, error) {
 	e := node.Examination{Product: "etcd", Member: n.member}
-	ctx, leave, err := n.life.Request(ctx)
-	defer leave()
-	if err == nil {
-		err = n.examine(ctx, look, &e)
-	}
-	if err != nil {
-		severity := node.Warning
-		if errors.Is(err, node.ErrMisconfigured) {
-			severity = node.Error
-		}
-		e.Findings = append([]node.Finding{node.Found("usable", severity, "The cluster cannot be used: %v.", err)},
-			e.Findings...)
-	}
-	return e, n.Fail("examine", err)
+	err := n.Run(ctx, "examine", func(ctx context.Context) error { return n.examine(ctx, look, &e) })
+	return e, err
 }
 
 func (n *Node) examine(ctx context.Context, look node.Look, e *node.Examination) error {

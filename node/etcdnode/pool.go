@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -55,11 +56,8 @@ func (p *pool) leave(m *member) {
 func (p *pool) prefer(leader, m *member) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for i := range p.members {
-		if p.members[p.current] == m && p.members[i] == leader {
-			p.current = i
-			return
-		}
+	if p.members[p.current] == m {
+		p.current = slices.Index(p.members, leader)
 	}
 }
 

@@ -12,12 +12,8 @@ import (
 // Examine implements node.Examiner. It reads, and writes nothing.
 func (n *Node) Examine(ctx context.Context, look node.Look) (node.Examination, error) {
 	e := node.Examination{Product: "NATS", Member: n.Member(), Role: "bucket"}
-	inner, over, err := n.Life().Begin(ctx)
-	if err == nil {
-		err = n.examine(inner, look, &e)
-		over()
-	}
-	return e, n.Fail("examine", err, ctx, n.Life())
+	err := n.Run(ctx, "examine", func(ctx context.Context) error { return n.examine(ctx, look, &e) })
+	return e, err
 }
 
 func (n *Node) examine(ctx context.Context, look node.Look, e *node.Examination) error {

@@ -73,21 +73,12 @@ type location struct{ name, member string }
 // Location implements node.Located.
 func (n *Node) Location() any { return location{n.link.name, n.link.member} }
 
-// Close ends what is under way, with an unknown outcome, and the connection. Leases stay. A second
-// Close does nothing.
-func (n *Node) Close() error { return n.Queued.Close() }
-
 // Migrate makes the bucket, on as many servers as the URL's parameter replicas says, 1 by default.
 // It does nothing if there is the same bucket already. A bucket with other settings is an error,
 // and stays as it is. The URL has to have sync_interval=always: the operator's word that all
 // servers are configured so, which no client can see. The bucket keeps that word, for all clients.
 func (n *Node) Migrate(ctx context.Context) error {
-	ctx, over, err := n.Life().Begin(ctx)
-	if err == nil {
-		defer over()
-		err = n.link.create(ctx)
-	}
-	return n.Fail("migrate", err, ctx, n.Life())
+	return n.Run(ctx, "migrate", n.link.create)
 }
 
 // Schema returns the bucket's configuration, as "nats stream add --config" takes it.
