@@ -53,9 +53,9 @@ func Open(rawURL string) (*Node, error) {
 	n.store = s
 	n.Node = cas.New(n, s, cas.Config{Kind: "s3", Name: p.name, Explain: explained, MaxRecord: maxRecord, Slack: slack})
 	s.joined = n.Admission().Joined
-	s.reads, s.writes = &lane{life: n.Life(), do: s.readFor}, &lane{life: n.Life(), do: s.writeFor}
+	s.reads, s.writes = newLane(n.Life(), s.readFor, false), newLane(n.Life(), s.writeFor, false)
 	s.proof = &proof{object: s.object}
-	s.proof.run = &lane{life: n.Life(), do: s.proof.proveFor, keep: true}
+	s.proof.run = newLane(n.Life(), s.proof.proveFor, true)
 	return n, nil
 }
 

@@ -60,9 +60,9 @@ func (p *proof) anew(ctx context.Context) error {
 }
 
 // proveFor is what the lane of proofs does.
-func (p *proof) proveFor(ctx context.Context, f *flight) {
+func (p *proof) proveFor(ctx context.Context, calls []*call) {
 	err := p.try(ctx)
-	for _, c := range f.calls {
+	for _, c := range calls {
 		c.err = err
 	}
 	p.mu.Lock()

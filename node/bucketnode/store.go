@@ -80,24 +80,24 @@ func (s *store) Save(ctx context.Context, stripe int, r cas.Record, over cas.Loa
 var errOut = errors.New("nothing is held there: the object is not there, or was copied from elsewhere")
 
 // readFor is what the lane of reads does.
-func (s *store) readFor(ctx context.Context, f *flight) {
+func (s *store) readFor(ctx context.Context, calls []*call) {
 	snap, err := s.read(ctx)
-	for _, c := range f.calls {
+	for _, c := range calls {
 		c.snap, c.err = snap, err
 	}
 }
 
 // writeFor is what the lane of writes does: one write for all changes that fit together. A change
 // of something else than what is there is a conflict, and so is each of a write that was refused.
-func (s *store) writeFor(ctx context.Context, f *flight) {
+func (s *store) writeFor(ctx context.Context, calls []*call) {
 	base := s.known()
-	for _, c := range f.calls {
+	for _, c := range calls {
 		if !base.newerThan(c.over) {
 			base = c.over
 		}
 	}
 	if !base.fresh() {
-		for _, c := range f.calls {
+		for _, c := range calls {
 			c.err = node.NotSent(cas.ErrConflict)
 		}
 		return
@@ -110,7 +110,7 @@ func (s *store) writeFor(ctx context.Context, f *flight) {
 		st.prove(s.endpoint, base.now()-age)
 	}
 	var in []*call
-	for _, c := range f.calls {
+	for _, c := range calls {
 		if c.err = c.change(st); c.err != nil {
 			c.err = node.NotSent(c.err)
 			continue

@@ -3,10 +3,9 @@ package etcdnode
 import (
 	"context"
 	"slices"
-	"sync"
 	"time"
 
-	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/engine"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -21,10 +20,7 @@ import (
 // stripe once. What others wait for goes alone, and so does what is large.
 type batcher struct {
 	cluster *cluster
-
-	mu     sync.Mutex
-	flying int
-	queue  []*part
+	lanes   engine.Lanes[*part]
 }
 
 const (
@@ -38,101 +34,45 @@ const (
 // part is a transaction that may be sent with others.
 type part struct {
 	txn
-	ctx    context.Context
 	stripe int
 	under  *standing
-	done   chan struct{}
-	sent   bool
 	out    outcome
 	err    error
+}
+
+func newBatcher(c *cluster) *batcher {
+	b := &batcher{cluster: c}
+	b.lanes = engine.Lanes[*part]{Life: c.life, Do: b.send, Most: mostFlying, Timeout: partsTimeout,
+		Fits: func(batch []*part, p *part) bool {
+			return len(batch) < mostParts && p.under == batch[0].under &&
+				!slices.ContainsFunc(batch, func(other *part) bool { return other.stripe == p.stripe })
+		}}
+	return b
 }
 
 // commit is cluster.commit for a transaction that writes one stripe, if the store still votes:
 // maybe with others.
 func (b *batcher) commit(ctx context.Context, stripe int, under *standing, t txn, with bool) (outcome, error) {
-	alone := t
-	alone.If = append(under.unchanged(b.cluster.keys), t.If...)
 	if !with || len(t.Then[0].ValueBytes()) > mostBytes {
-		return b.cluster.commit(ctx, alone)
+		t.If = append(under.unchanged(b.cluster.keys), t.If...)
+		return b.cluster.commit(ctx, t)
 	}
-	b.mu.Lock()
-	if b.flying < mostFlying {
-		b.flying++
-		b.mu.Unlock()
-		defer b.next()
-		return b.cluster.commit(ctx, alone)
+	p := &part{txn: t, stripe: stripe, under: under}
+	if err := b.lanes.Join(ctx, p); err != nil {
+		return outcome{}, err
 	}
-	p := &part{txn: t, ctx: ctx, stripe: stripe, under: under, done: make(chan struct{})}
-	b.queue = append(b.queue, p)
-	b.mu.Unlock()
-	select {
-	case <-p.done:
-		return p.out, p.err
-	case <-ctx.Done():
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if p.sent {
-		return outcome{}, ctx.Err()
-	}
-	b.queue = slices.DeleteFunc(b.queue, func(q *part) bool { return q == p })
-	return outcome{}, node.NotSent(ctx.Err())
+	return p.out, p.err
 }
 
-// next sends what has come meanwhile.
-func (b *batcher) next() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	batch := b.take()
-	if len(batch) == 0 {
-		b.flying--
+// send sends a batch and hands out the answers.
+func (b *batcher) send(ctx context.Context, batch []*part) {
+	all := txn{If: batch[0].under.unchanged(b.cluster.keys)}
+	if len(batch) == 1 {
+		p := batch[0]
+		p.If = append(all.If, p.If...)
+		p.out, p.err = b.cluster.commit(ctx, p.txn)
 		return
 	}
-	err := b.cluster.life.Spawn(func() {
-		defer b.next()
-		b.send(batch)
-	})
-	if err != nil {
-		b.flying--
-		for _, p := range append(batch, b.queue...) {
-			p.err = node.NotSent(err)
-			close(p.done)
-		}
-		b.queue = nil
-	}
-}
-
-// take takes from the queue what can travel together.
-func (b *batcher) take() (batch []*part) {
-	stripes := map[int]bool{}
-	b.queue = slices.DeleteFunc(b.queue, func(p *part) bool {
-		if len(batch) == mostParts || stripes[p.stripe] || len(batch) > 0 && p.under != batch[0].under {
-			return false
-		}
-		stripes[p.stripe] = true
-		p.sent = true
-		batch = append(batch, p)
-		return true
-	})
-	return batch
-}
-
-// send sends a batch and hands out the answers. The time of the most patient caller
-// counts; the others have left then.
-func (b *batcher) send(batch []*part) {
-	until := time.Time{}
-	for _, p := range batch {
-		deadline, ok := p.ctx.Deadline()
-		if !ok {
-			deadline = time.Now().Add(partsTimeout)
-		}
-		if deadline.After(until) {
-			until = deadline
-		}
-	}
-	ctx, cancel := context.WithDeadline(b.cluster.life, until)
-	defer cancel()
-	all := txn{If: batch[0].under.unchanged(b.cluster.keys)}
 	for _, p := range batch {
 		all.Then = append(all.Then, clientv3.OpTxn(p.If, p.Then, p.Else))
 	}
@@ -145,6 +85,5 @@ func (b *batcher) send(batch []*part) {
 			p.out = outcome{(*clientv3.TxnResponse)(&pb.TxnResponse{
 				Header: o.Header, Succeeded: answer.Succeeded, Responses: answer.Responses})}
 		}
-		close(p.done)
 	}
 }

@@ -13,8 +13,4 @@ func (n *Node) Recall(memory string) { n.voting.now().memory = memory }
 const Window = window
 
 // Together returns how many transactions wait to travel together.
-func (n *Node) Together() int {
-	n.store.batcher.mu.Lock()
-	defer n.store.batcher.mu.Unlock()
-	return len(n.store.batcher.queue)
-}
+func (n *Node) Together() int { return n.store.batcher.lanes.Waiting() }

@@ -165,7 +165,7 @@ func (n *Node) use(members []*member) {
 	c.pool, c.life, n.voting.admission = newPool(members), n.Life(), n.Admission()
 	s.seen = cas.NewClock(s, c.life, c.ended, nil)
 	s.sessions = sessions{cluster: c, current: map[int64]*session{}, granting: map[int64]*engine.Shared[*session]{}}
-	s.batcher = batcher{cluster: c}
+	s.batcher = newBatcher(c)
 	n.store = s
 }
 

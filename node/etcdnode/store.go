@@ -27,7 +27,7 @@ type store struct {
 	seen     *cas.Clock
 	sessions sessions
 	losers   losers
-	batcher  batcher
+	batcher  *batcher
 }
 
 // under is what a Save compares: the key of a stripe as it was read or written.
