@@ -14,7 +14,7 @@ import (
 type Lanes[C any] struct {
 	Life *Lifetime
 	// Do carries out a batch, and notes in each call what came of it. It returns soon after ctx is
-	// done: that has the deadline of the most patient caller, and ends with the last of them.
+	// done. That has the deadline of the most patient caller, and is done when no caller waits.
 	Do func(ctx context.Context, batch []C)
 	// Fits reports whether a call can go with others; nil: each can.
 	Fits    func(batch []C, c C) bool

@@ -105,7 +105,7 @@ func refused(t *testing.T, wiped bool) {
 }
 
 // A proxy sends a transaction twice, and the client has the second answer. The lease is there, and
-// nobody knows since when: it is neither granted nor refused, and a release removes it.
+// the client does not know since when. It is neither granted nor refused, and a release removes it.
 func TestSentTwice(t *testing.T) {
 	t.Parallel()
 	e := testserver.StartEtcd(t, 1)
