@@ -44,8 +44,7 @@ func (s *suite) outwait() { s.wait(short + short/2) }
 
 // request is one holder's request, with ttl long.
 func request(name, label string, token fence.Token) node.Request {
-	return node.Request{Name: name, Holder: node.NewHolder([node.IDLength]byte([]byte(identity())), time.Now(), 0, label),
-		TTL: long, Token: token}
+	return lasting(Request(name, label, token), long)
 }
 
 // identity returns random digits, as a holder or a client has them.

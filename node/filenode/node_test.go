@@ -4,8 +4,6 @@ package filenode
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"os"
 	"path/filepath"
@@ -15,7 +13,6 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock"
-	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/clock"
 	"github.com/fenlock/fenlock/nodetest"
@@ -57,28 +54,11 @@ func handOver(t testing.TB, waits, releases *Node, name, waiter string) {
 	want(t, node.Granted)(releases.Do(t.Context(), as(node.Release, held)))
 }
 
-func request(name, label string, token fence.Token) node.Request {
-	id := make([]byte, 16)
-	rand.Read(id)
-	return node.Request{Name: name, Holder: node.Holder(hex.EncodeToString(id) + ":" + label), TTL: time.Minute,
-		Token: token}
-}
-
-// as is the request for an operation.
-func as(op node.Op, r node.Request) node.Request {
-	r.Op = op
-	return r
-}
-
-func want(t testing.TB, status node.Status) func(node.Answer, error) node.Answer {
-	return func(a node.Answer, err error) node.Answer {
-		t.Helper()
-		if err != nil || a.Status != status {
-			t.Fatalf("got %+v, %v; want %v", a, err, status)
-		}
-		return a
-	}
-}
+var (
+	request = nodetest.Request
+	as      = nodetest.As
+	want    = nodetest.Want
+)
 
 // On the clock of this machine, and on one that the test moves, which the rules about the end of a
 // queue need.

@@ -16,6 +16,7 @@ import (
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/internal/testserver"
 	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/nodetest"
 )
 
 var buckets atomic.Int64
@@ -159,33 +160,15 @@ func eventually(t *testing.T, f func(ctx context.Context) error) {
 	t.Fatal(err)
 }
 
-var holder atomic.Int64
-
-func request(name, label string, token fence.Token) node.Request {
-	id := fmt.Sprintf("%032x", holder.Add(1))
-	return node.Request{Name: name, Holder: node.NewHolder([node.IDLength]byte([]byte(id)), time.Now(), 0, label),
-		TTL: time.Minute, Token: token}
-}
-
-// as is the request for an operation.
-func as(op node.Op, r node.Request) node.Request {
-	r.Op = op
-	return r
-}
+var (
+	request = nodetest.Request
+	as      = nodetest.As
+	want    = nodetest.Want
+)
 
 func with(r node.Request, token fence.Token) node.Request {
 	r.Token = token
 	return r
-}
-
-func want(t testing.TB, status node.Status) func(node.Answer, error) node.Answer {
-	return func(a node.Answer, err error) node.Answer {
-		t.Helper()
-		if err != nil || a.Status != status {
-			t.Fatalf("got %+v, %v; want %v", a, err, status)
-		}
-		return a
-	}
 }
 
 // words reports whether a text has all words of another.

@@ -14,7 +14,7 @@ func TestListenerOverANewConnection(t *testing.T) {
 	t.Parallel()
 	url, f := freshURL(), new(faulty)
 	n, other := voting(t, url, WithDial(f.dial)), voting(t, url)
-	client, told := identity(), make(chan string, 100)
+	client, told := string(request("", "", 0).Holder[:node.IDLength]), make(chan string, 100)
 	if err := n.Listen(t.Context(), client, func(notice string) { told <- notice }); err != nil {
 		t.Fatal(err)
 	}
