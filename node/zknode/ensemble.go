@@ -56,7 +56,7 @@ const maxRecord = 512 << 10
 // mostReads bounds how often the record is read that changes meanwhile.
 const mostReads = 10
 
-func (n *ensemble) config(timeout func() time.Duration, event func(wire.Event)) session.Config {
+func (n *ensemble) config(timeout func() time.Duration, event func(path string)) session.Config {
 	return session.Config{Servers: n.servers, Dial: n.dial, Digest: n.digest, Timeout: timeout, Event: event}
 }
 

@@ -1,8 +1,10 @@
 package zknode
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"sync"
@@ -22,12 +24,10 @@ func (n *Node) Examine(ctx context.Context, look node.Look) (node.Examination, e
 	err := n.examine(ctx, look, &e)
 	asking.Wait()
 	for i, s := range said {
-		if s.version != "" {
-			e.Version = s.version
-		}
+		e.Version = cmp.Or(s.version, e.Version)
 		e.Findings = append(e.Findings, s.findings(n.servers[i])...)
 	}
-	if one := len(said); err == nil && one == 1 && said[0].mode == "standalone" {
+	if err == nil && len(said) == 1 && said[0].mode == "standalone" {
 		e.Findings = append(e.Findings,
 			node.Found("standalone", node.Note, "The ensemble is one server: no lock can be taken while it is down."))
 	}
@@ -123,18 +123,17 @@ func (n *Node) say(ctx context.Context, address, word string) (string, error) {
 }
 
 func (s server) findings(address string) []node.Finding {
+	found := func(what, mend string) []node.Finding {
+		return []node.Finding{node.Found("server", node.Warning, "The server %s %s.", address, what).Do("%s", mend)}
+	}
 	switch {
 	case s.err != nil:
-		return []node.Finding{node.Found("server", node.Warning, "The server %s does not answer: %v.", address,
-			s.err).Do("Start it, or look at the network.")}
+		return found(fmt.Sprintf("does not answer: %v", s.err), "Start it, or look at the network.")
 	case s.mode == "read-only":
-		return []node.Finding{node.Found("server", node.Warning,
-			"The server %s is in read-only mode: it is cut off from the others.",
-			address).Do("Look at the network between the servers.")}
+		return found("is in read-only mode: it is cut off from the others", "Look at the network between the servers.")
 	case s.mode == "" && s.version == "":
-		return []node.Finding{node.Found("server", node.Warning,
-			"The server %s does not serve: it has no quorum, or may not say what it is (4lw.commands.whitelist).",
-			address).Do("Start the others.")}
+		return found("does not serve: it has no quorum, or may not say what it is (4lw.commands.whitelist)",
+			"Start the others.")
 	}
 	return nil
 }

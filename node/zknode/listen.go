@@ -19,7 +19,7 @@ const listenTimeout = 4 * time.Second
 func (s store) Attend(ctx context.Context, h *cas.Hearing) error {
 	changed := make(chan struct{}, 1)
 	l := listener{ensemble: s.ensemble, Hearing: h, changed: changed}
-	l.session = session.New(s.config(func() time.Duration { return listenTimeout }, func(wire.Event) {
+	l.session = session.New(s.config(func() time.Duration { return listenTimeout }, func(string) {
 		select {
 		case changed <- struct{}{}:
 		default:

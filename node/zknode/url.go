@@ -2,7 +2,8 @@ package zknode
 
 import (
 	"cmp"
-	"fmt"
+	"errors"
+	"path"
 	"slices"
 	"strings"
 
@@ -60,18 +61,14 @@ func parse(rawURL string) (l location, err error) {
 
 // rootOf returns the path of a znode.
 func rootOf(root string) (string, error) {
-	parts := strings.Split(root, "/")
-	for _, part := range parts {
-		if part == "" || part == "." || part == ".." ||
-			strings.ContainsFunc(part, func(c rune) bool { return c <= ' ' || c > '~' }) {
-			return "", fmt.Errorf("the path is not that of a znode: parts of printable ASCII, none of them empty, '.' or '..'")
-		}
+	root = "/" + root
+	switch {
+	case path.Clean(root) != root || strings.ContainsFunc(root, func(c rune) bool { return c <= ' ' || c > '~' }):
+		return "", errors.New("the path is not that of a znode: parts of printable ASCII, none of them empty, '.' or '..'")
+	case strings.HasPrefix(root+"/", "/zookeeper/"):
+		return "", errors.New("/zookeeper is ZooKeeper's own")
+	case len(root) > 257:
+		return "", errors.New("the path has more than 256 bytes")
 	}
-	if parts[0] == "zookeeper" {
-		return "", fmt.Errorf("/zookeeper is ZooKeeper's own")
-	}
-	if len(root) > 256 {
-		return "", fmt.Errorf("the path has more than 256 bytes")
-	}
-	return "/" + root, nil
+	return root, nil
 }

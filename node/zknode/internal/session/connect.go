@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -15,20 +14,6 @@ import (
 	"github.com/fenlock/fenlock/node/engine"
 	"github.com/fenlock/fenlock/node/zknode/internal/wire"
 )
-
-// zxid is the largest transaction that was seen. It outlives sessions: a server that
-// knows less refuses the client.
-type zxid struct{ atomic.Int64 }
-
-func (z *zxid) load() int64 { return z.Load() }
-
-func (z *zxid) saw(n int64) {
-	for old := z.Load(); n > old; old = z.Load() {
-		if z.CompareAndSwap(old, n) {
-			return
-		}
-	}
-}
 
 // mostHandshake bounds the answer to a Connect: it has 40 bytes or so.
 const mostHandshake = 1024
@@ -87,7 +72,7 @@ func (s *Session) handshake(conn net.Conn, server string, humble bool) (*Link, e
 		}
 	}
 	timeout, began := s.config.Timeout(), clock.Now()
-	hello := wire.Connect{LastZxid: s.zxid.load(), Timeout: int32(timeout.Milliseconds()), Session: s.id,
+	hello := wire.Connect{LastZxid: s.zxid, Timeout: int32(timeout.Milliseconds()), Session: s.id,
 		Password: s.password}
 	if humble {
 		hello.LastZxid = 0
@@ -118,8 +103,8 @@ func (s *Session) handshake(conn net.Conn, server string, humble bool) (*Link, e
 		ID: c.Session, Fresh: hello.Session == 0, Timeout: time.Duration(c.Timeout) * time.Millisecond, heardAt: began,
 		done: make(chan struct{}), wakeup: make(chan struct{}, 1)}
 	if humble {
-		s.unproven.Store(max(s.zxid.load(), s.unproven.Load()))
-		s.zxid.Store(0)
+		s.unproven.Store(max(s.zxid, s.unproven.Load()))
+		s.zxid = 0
 	}
 	if s.config.Digest == nil {
 		return link, nil

@@ -45,8 +45,8 @@ type Link struct {
 	err     error // why done is closed
 	xid     int32
 	unsent  []byte
-	waiting []*call // in the order in which they were sent, which is that of the answers
-	pinged  bool    // and not answered
+	waiting []call // in the order in which they were sent, which is that of the answers
+	pinged  bool   // and not answered
 	// When the last sign of life was sent, and the last one that was answered. The leader
 	// hears of one from the server, soon; of the first, when the session is taken up, it
 	// hears at once.
@@ -57,15 +57,14 @@ type Link struct {
 type call struct {
 	xid     int32
 	request wire.Request
-	reply   wire.Reply
-	err     error
 	batch   *batch
 }
 
-// batch are the calls of one Do.
+// batch are the answers to the calls of one Do, so far.
 type batch struct {
-	left int
-	done chan struct{}
+	replies []wire.Reply
+	err     error
+	done    chan struct{} // closed when all are there, or err is set
 }
 
 // LostError is of requests that were sent and not answered: whether they were carried
@@ -115,8 +114,7 @@ func (l *Link) Do(ctx context.Context, requests ...wire.Request) ([]wire.Reply, 
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	b := &batch{left: len(requests), done: make(chan struct{})}
-	calls := make([]call, len(requests))
+	b := &batch{replies: make([]wire.Reply, 0, len(requests)), done: make(chan struct{})}
 	l.mu.Lock()
 	if l.err != nil || len(l.unsent) > mostUnsent {
 		err := l.err
@@ -126,10 +124,10 @@ func (l *Link) Do(ctx context.Context, requests ...wire.Request) ([]wire.Reply, 
 		}
 		return nil, err
 	}
-	for i, r := range requests {
+	for _, r := range requests {
 		l.xid = max((l.xid+1)&0x7fffffff, 1)
-		calls[i] = call{xid: l.xid, request: r, batch: b}
-		l.send(&calls[i])
+		l.put(l.xid, r)
+		l.waiting = append(l.waiting, call{l.xid, r, b})
 	}
 	l.mu.Unlock()
 	select {
@@ -137,14 +135,10 @@ func (l *Link) Do(ctx context.Context, requests ...wire.Request) ([]wire.Reply, 
 	case <-ctx.Done():
 		return nil, &LostError{fmt.Errorf("%s has not answered: %w", l.server, ctx.Err())}
 	}
-	replies := make([]wire.Reply, len(calls))
-	for i := range calls {
-		if err := calls[i].err; err != nil {
-			return nil, &LostError{fmt.Errorf("%s: %w", l.server, err)}
-		}
-		replies[i] = calls[i].reply
+	if b.err != nil {
+		return nil, &LostError{fmt.Errorf("%s: %w", l.server, b.err)}
 	}
-	return replies, nil
+	return b.replies, nil
 }
 
 // errPaused is of a process that was stopped. The leader may not have heard of its session for so
@@ -168,12 +162,6 @@ func (l *Link) usable() bool {
 
 // silent reports whether the last answered sign of life is too old. Called with mu held.
 func (l *Link) silent(now time.Duration) bool { return now-l.heardAt > Silence }
-
-// send has a call sent. Called with mu held.
-func (l *Link) send(c *call) {
-	l.put(c.xid, c.request)
-	l.waiting = append(l.waiting, c)
-}
 
 // put has a message sent. Called with mu held.
 func (l *Link) put(xid int32, r wire.Request) {
@@ -204,18 +192,18 @@ func (l *Link) fail(why error) {
 	}
 	l.err = why
 	for _, c := range l.waiting {
-		c.end(wire.Reply{}, why)
+		c.batch.end(why)
 	}
 	l.waiting, l.unsent = nil, nil
 	close(l.done)
 	l.conn.Close()
 }
 
-// end gives a call its answer. Called with the link's mu held.
-func (c *call) end(reply wire.Reply, err error) {
-	c.reply, c.err = reply, err
-	if c.batch.left--; c.batch.left == 0 {
-		close(c.batch.done)
+// end ends a Do, once. Called with the link's mu held.
+func (b *batch) end(err error) {
+	if b.err == nil && (err != nil || len(b.replies) == cap(b.replies)) {
+		b.err = err
+		close(b.done)
 	}
 }
 
@@ -278,14 +266,14 @@ func (l *Link) take(message []byte) error {
 		return err
 	}
 	if h.Xid == wire.XidEvent {
-		e, err := wire.ReadEvent(body)
+		path, err := wire.ReadEvent(body)
 		if err == nil && l.session.config.Event != nil {
-			l.session.config.Event(e)
+			l.session.config.Event(path)
 		}
 		return err
 	}
 	if h.Zxid > 0 && h.Xid != wire.XidPing {
-		l.session.zxid.saw(h.Zxid)
+		l.session.zxid = max(l.session.zxid, h.Zxid)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -302,10 +290,11 @@ func (l *Link) take(message []byte) error {
 		return fmt.Errorf("%w (an answer that nothing was asked for)", wire.ErrMalformed)
 	}
 	c := l.waiting[0]
-	l.waiting[0] = nil
+	l.waiting[0] = call{}
 	l.waiting = l.waiting[1:]
 	reply, err := wire.Read(h, body, c.request)
-	c.end(reply, err)
+	c.batch.replies = append(c.batch.replies, reply)
+	c.batch.end(err)
 	return err
 }
 

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,7 +29,7 @@ type Config struct {
 	Timeout func() time.Duration
 	// Event is told which znode has changed that was watched, by the goroutine that reads. It returns
 	// at once. Nil: no znode is watched.
-	Event func(wire.Event)
+	Event func(path string)
 }
 
 // Session keeps a session. It connects when a Link is asked for first, and keeps connected
@@ -50,7 +51,7 @@ type Session struct {
 	// Of the session; only the goroutine that connects uses them.
 	id       int64
 	password []byte
-	zxid     zxid
+	zxid     int64        // the largest transaction that was seen; the goroutine that reads has it in its time
 	unproven atomic.Int64 // see Link.Behind
 }
 
@@ -76,22 +77,15 @@ func (s *Session) Link(ctx context.Context) (*Link, error) {
 		case closed:
 			return nil, engine.ErrClosed
 		case ctx.Err() != nil:
-			return nil, unconnected(ctx, last)
+			return nil, unconnected(context.Cause(ctx), last)
 		case link != nil && link.usable():
 			return link, nil
 		case final:
-			return nil, unconnected(cancelled, last)
+			return nil, unconnected(context.Canceled, last)
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
-		}
-		if ctx.Err() == nil && link != nil && link.ended() {
-			// run is about to notice.
-			select {
-			case <-time.After(time.Millisecond):
-			case <-ctx.Done():
-			}
 		}
 	}
 }
@@ -104,13 +98,6 @@ func (s *Session) Ails() error {
 	return s.lastErr
 }
 
-// cancelled is a context that is.
-var cancelled = func() context.Context {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	return ctx
-}()
-
 // Finish ends all waits for a connection: there is a connection now, or the error matches
 // context.Canceled.
 func (s *Session) Finish() {
@@ -120,11 +107,11 @@ func (s *Session) Finish() {
 	s.wake()
 }
 
-func unconnected(ctx context.Context, last error) error {
+func unconnected(why, last error) error {
 	if last == nil {
-		return fmt.Errorf("no server has answered: %w", context.Cause(ctx))
+		return fmt.Errorf("no server has answered: %w", why)
 	}
-	return fmt.Errorf("no server can be used: %w (%w)", last, ctx.Err())
+	return fmt.Errorf("no server can be used: %w (%w)", last, why)
 }
 
 // Close ends the connection. If finish is set, the session is ended too, and what is
@@ -175,12 +162,12 @@ const (
 
 // run connects, again and again, until Close.
 func (s *Session) run() {
-	servers := append([]string(nil), s.config.Servers...)
+	servers := slices.Clone(s.config.Servers)
 	rand.Shuffle(len(servers), func(i, j int) { servers[i], servers[j] = servers[j], servers[i] })
 	pause, answer := minPause, minAnswer
 	refused := time.Time{} // since then no server has taken the client, and one at least has refused it
 	for i := 0; s.life.Err() == nil; i++ {
-		humble := s.zxid.load() > 0 && !refused.IsZero() && time.Since(refused) > patience
+		humble := s.zxid > 0 && !refused.IsZero() && time.Since(refused) > patience
 		link, err := s.connect(servers[i%len(servers)], answer, humble)
 		if err == nil {
 			refused = time.Time{}

@@ -53,16 +53,13 @@ func Read(h Header, body []byte, to Request) (Reply, error) {
 	return reply, r.err
 }
 
-// Event says that a znode that is watched has changed.
-type Event struct{ Path string }
-
-// ReadEvent reads an event's body.
-func ReadEvent(body []byte) (Event, error) {
+// ReadEvent reads an event's body. It returns which znode has changed that is watched.
+func ReadEvent(body []byte) (path string, err error) {
 	r := reader{rest: body}
 	r.int() // type
 	r.int() // state
-	e := Event{Path: r.string()}
-	return e, r.err
+	path = r.string()
+	return path, r.err
 }
 
 // Connected is the answer to a Connect.
