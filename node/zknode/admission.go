@@ -48,8 +48,16 @@ func (n *ensemble) facts(ctx context.Context, count bool) (f admit.Facts, err er
 	if !s.found {
 		f.Memory = "new " + n.member // until the note gives it a name
 	} else if since, s.lost = n.known.seen(g.memory, g.admitted, link); g.admitted && !s.lost {
+		if v := n.vote.Load(); v == nil || v.link != link {
+			s.lost, err = n.forgotten(ctx, link, g.memory)
+		}
+		if err != nil {
+			return f, err
+		}
+	}
+	if g.admitted && !s.lost {
 		if f.Marked = slices.Contains(s.marks, n.paths.mark(g.memory)); f.Marked && n.admission.Check(f.Terms) == nil {
-			n.vote.Store(&vote{g.memory, g.server, g.terms, true})
+			n.vote.Store(&vote{link, g.memory, g.server, g.terms, true})
 		}
 		f.State = s
 		return f, nil
@@ -175,14 +183,11 @@ func (n *ensemble) carry(ctx context.Context, link *session.Link, multi wire.Mul
 	if err != nil {
 		return false, err
 	}
-	switch code := replies[0].Err; code {
-	case wire.OK:
-		return true, nil
-	case wire.BadVersion, wire.NodeExists, wire.NoNode:
-		return false, nil
-	default:
+	code := replies[0].Err
+	if code != wire.OK && !raced(code) {
 		return false, n.describe(code)
 	}
+	return code == wire.OK, nil
 }
 
 // found makes what there has to be, but the record. Several clients may do so at once.
@@ -243,7 +248,6 @@ func (s store) Mark(ctx context.Context, f admit.Facts, own admit.Terms, empty [
 	})
 	if done {
 		s.known.seen(g.memory, true, link)
-		s.vote.Store(&vote{g.memory, g.server, g.terms, true})
 	}
 	return done, err
 }

@@ -1,6 +1,7 @@
 package zknode
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -27,6 +28,7 @@ type ensemble struct {
 	seen      *cas.Clock
 	mailboxes mailboxes
 	vote      atomic.Pointer[vote] // nil: look
+	looking   engine.Turns         // a single one
 	known     known
 	announced atomic.Int64 // the session that has a znode
 }
@@ -37,6 +39,7 @@ type store struct{ *ensemble }
 // vote is what an admitted ensemble votes with. The mark of admission has the random name of its
 // memory in its path. Each multi that promises something checks that the mark is there.
 type vote struct {
+	link           *session.Link // over which the servers were found to have forgotten nothing
 	memory, server string
 	terms          admit.Terms
 	votes          bool
@@ -98,41 +101,48 @@ func (n *ensemble) read(reply wire.Reply) (z znode, err error) {
 	return z, err
 }
 
-// listAtOnce is how many stripes are read at once.
-const listAtOnce = 256
-
-// stripes reads the znodes of all stripes, some at a time.
-func (n *ensemble) stripes(ctx context.Context, link *session.Link, yield func(stripe int, z znode) bool) error {
+// stripes reads the znodes of all stripes, as znodes does.
+func (n *ensemble) stripes(ctx context.Context, link *session.Link, also wire.Request,
+	yield func(stripe int, z znode, also wire.Reply) bool) error {
 	replies, err := link.Do(ctx, wire.Sync{Path: n.root}, wire.Children{Path: n.paths.stripes()})
-	if err != nil {
+	if err = cmp.Or(err, n.unread(replies)); err != nil {
 		return err
 	}
-	if err := n.unread(replies[1:]); err != nil {
-		return err
-	}
-	slices.Sort(replies[1].Children)
-	for some := range slices.Chunk(replies[1].Children, listAtOnce) {
-		var requests []wire.Request
-		for _, part := range some {
-			requests = append(requests, wire.Get{Path: n.paths.stripes() + "/" + part})
+	return n.znodes(ctx, link, slices.Sorted(slices.Values(replies[1].Children)), also, yield)
+}
+
+// atOnce is how many stripes are read at once.
+const atOnce = 256
+
+// znodes reads the znodes of some stripes, a part at a time, but for those that are not there. They
+// are as new as what the leader has. What is asked for also, unless nil, is read after each part.
+func (n *ensemble) znodes(ctx context.Context, link *session.Link, keys []string, also wire.Request,
+	yield func(stripe int, z znode, also wire.Reply) bool) error {
+	for some := range slices.Chunk(keys, atOnce) {
+		requests := []wire.Request{wire.Sync{Path: n.root}}
+		for _, key := range some {
+			requests = append(requests, wire.Get{Path: n.paths.stripes() + "/" + key})
+		}
+		if also != nil {
+			requests = append(requests, also)
 		}
 		replies, err := link.Do(ctx, requests...)
-		if err != nil {
+		if err = cmp.Or(err, n.unread(replies)); err != nil {
 			return err
 		}
-		for i, reply := range replies {
-			if reply.Err == wire.NoNode {
-				continue // was replaced just now, by a larger one
+		for i, key := range some {
+			if replies[1+i].Err == wire.NoNode {
+				continue
 			}
-			z, err := n.read(reply)
-			stripe, is := cas.ParseStripe(some[i])
+			z, err := n.read(replies[1+i])
+			stripe, is := cas.ParseStripe(key)
 			if err == nil && !is {
 				err = engine.Misconfiguredf("its name is not that of a stripe")
 			}
 			if err != nil {
-				return fmt.Errorf("%s/%.40s: %w", n.paths.stripes(), some[i], err)
+				return fmt.Errorf("%s/%.40s: %w", n.paths.stripes(), key, err)
 			}
-			if !yield(stripe, z) {
+			if !yield(stripe, z, replies[len(replies)-1]) {
 				return nil
 			}
 		}

@@ -73,13 +73,6 @@ func (m *mailboxes) take(client string) *mailbox {
 	return one
 }
 
-// has reports whether the mailbox of a client is known.
-func (m *mailboxes) has(client string) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.all[client] != nil
-}
-
 // put remembers a mailbox that was written into.
 func (m *mailboxes) put(one *mailbox) {
 	m.mu.Lock()

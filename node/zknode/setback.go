@@ -3,13 +3,11 @@ package zknode
 import (
 	"context"
 	"maps"
-	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/fenlock/fenlock/fence"
-	"github.com/fenlock/fenlock/node/engine"
+	"github.com/fenlock/fenlock/node/cas"
 	"github.com/fenlock/fenlock/node/zknode/internal/session"
 	"github.com/fenlock/fenlock/node/zknode/internal/wire"
 )
@@ -17,9 +15,6 @@ import (
 // known is what this client knows that the servers had. What is missing shows a restored backup, or
 // a crash without fsync.
 type known struct {
-	checked  atomic.Pointer[session.Link] // the connection over which nothing was found to be forgotten
-	checking engine.Turns                 // a single one
-
 	mu      sync.Mutex
 	memory  string              // seen last
 	link    *session.Link       // over which it was seen last
@@ -98,50 +93,40 @@ func (n *ensemble) lose(memory string) {
 	n.forget(memory)
 }
 
-// checkMemory compares what the servers have, over a new connection, with what this client knows
-// that they had. If a number in a register, or of a transaction, went back, the servers have lost
-// what they had acknowledged.
-func (n *ensemble) checkMemory(ctx context.Context, link *session.Link, memory string) error {
+// forgotten compares what the servers have, over a new connection, with what this client knows that
+// they had. If a number in a register, or of a transaction, went back, the servers have lost what
+// they had acknowledged, and vote no more with this memory.
+func (n *ensemble) forgotten(ctx context.Context, link *session.Link, memory string) (lost bool, err error) {
+	promised := n.known.promised()
 	if before := link.Behind(); before > 0 {
 		// The servers have refused this client for what it has seen. A write has a larger
 		// number than every write before it.
 		replies, err := link.Do(ctx, wire.Set{Path: n.paths.clock(), Version: wire.Any})
 		if err != nil {
-			return err
+			return false, err
 		}
-		if replies[0].Zxid <= before {
-			n.lose(memory)
-			return nil
-		}
+		lost = replies[0].Zxid <= before
 	}
-	seen := n.known.promised()
-	for some := range slices.Chunk(slices.Collect(maps.Keys(seen)), listAtOnce) {
-		requests := []wire.Request{wire.Sync{Path: n.root}}
-		for _, stripe := range some {
-			requests = append(requests, wire.Get{Path: n.paths.stripe(stripe)})
+	if !lost {
+		var keys []string
+		for stripe := range promised {
+			keys = append(keys, cas.StripeKey(stripe))
 		}
-		replies, err := link.Do(ctx, requests...)
+		err = n.znodes(ctx, link, keys, nil, func(stripe int, z znode, _ wire.Reply) bool {
+			if z.Register >= promised[stripe] {
+				delete(promised, stripe)
+			}
+			return true
+		})
 		if err != nil {
-			return err
+			return false, err
 		}
-		for i, stripe := range some {
-			reply, register := replies[1+i], fence.Token(0)
-			if reply.Err == wire.OK {
-				z, err := n.read(reply)
-				if err != nil {
-					return err
-				}
-				register = z.Register
-			} else if reply.Err != wire.NoNode {
-				return n.describe(reply.Err)
-			}
-			if register < seen[stripe] {
-				n.lose(memory)
-				return nil
-			}
-		}
+		lost = len(promised) > 0
 	}
-	link.Believe()
-	n.known.checked.Store(link)
-	return nil
+	if lost {
+		n.lose(memory)
+	} else {
+		link.Believe()
+	}
+	return lost, nil
 }

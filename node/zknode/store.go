@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/fenlock/fenlock/node"
@@ -34,17 +35,13 @@ func (s store) Load(ctx context.Context, stripe int) (cas.Loaded, error) {
 }
 
 func (s store) load(ctx context.Context, stripe int) (cas.Loaded, error) {
-	link, err := s.session.Link(ctx)
-	if err != nil {
-		return cas.Loaded{}, err
-	}
-	v, err := s.voting(ctx, link)
+	v, err := s.voting(ctx)
 	if err != nil {
 		return cas.Loaded{}, err
 	}
 	// What is promised meanwhile is none of what is read: operators look while others are at work.
 	promised := s.known.least(v.memory, stripe)
-	replies, err := link.Do(ctx, wire.Get{Path: s.paths.mark(v.memory)}, wire.Get{Path: s.paths.stripe(stripe)})
+	replies, err := v.link.Do(ctx, wire.Get{Path: s.paths.mark(v.memory)}, wire.Get{Path: s.paths.stripe(stripe)})
 	if err != nil {
 		return cas.Loaded{}, err
 	}
@@ -66,7 +63,7 @@ func (s store) load(ctx context.Context, stripe int) (cas.Loaded, error) {
 		return cas.Loaded{}, cas.ErrConflict
 	}
 	l := cas.Loaded{Record: z.Record, Server: v.server, Terms: v.terms, Votes: v.votes}
-	l.State = under{znode: z, link: link, memory: v.memory}
+	l.State = under{znode: z, link: v.link, memory: v.memory}
 	return l, s.seen.Load(&l, stripe, z.Timed)
 }
 
@@ -191,7 +188,7 @@ func (s store) save(ctx context.Context, stripe int, u under, next cas.Timed, re
 		default:
 			return u, node.NotSent(s.describe(first))
 		}
-	case code == wire.NoNode, code == wire.BadVersion, code == wire.NodeExists:
+	case raced(code):
 		if reply.Failed == 0 {
 			s.forget(u.memory)
 		}
@@ -208,55 +205,26 @@ func isCreate(r wire.Request) bool {
 	return is
 }
 
-// List implements cas.Store.
+// List implements cas.Store. Which sessions have ended is read after what was written in them, over
+// the same connection.
 func (s store) List(ctx context.Context, yield func(stripe int, l cas.Loaded) bool) error {
-	link, err := s.session.Link(ctx)
-	if err != nil {
-		return err
-	}
 	f, err := s.facts(ctx, false)
 	if err != nil {
 		return err
 	}
-	ended := s.endedOf(ctx, link, f.Memory)
 	var failed error
-	err = s.stripes(ctx, link, func(stripe int, z znode) bool {
-		if !f.Votes || z.Memory != f.Memory {
-			z.Record = cas.Record{Register: z.Register}
-		}
-		l := cas.Loaded{Votes: f.Votes}
-		failed = s.seen.Listed(&l, stripe, z.Timed, ended)
-		return failed == nil && yield(stripe, l)
-	})
+	err = s.stripes(ctx, f.State.(state).link, wire.Children{Path: s.paths.sessions()},
+		func(stripe int, z znode, sessions wire.Reply) bool {
+			if !f.Votes || z.Memory != f.Memory {
+				z.Record = cas.Record{Register: z.Register}
+			}
+			l := cas.Loaded{Votes: f.Votes}
+			failed = s.seen.Listed(&l, stripe, z.Timed, func(id string) (bool, error) {
+				return !slices.Contains(sessions.Children, id), nil
+			})
+			return failed == nil && yield(stripe, l)
+		})
 	return cmp.Or(err, failed)
-}
-
-// endedOf returns what tells of many sessions whether they have ended, after what was written in
-// them was read. All that there are, are read once. A session that is not among them may have begun
-// since.
-func (n *ensemble) endedOf(ctx context.Context, link *session.Link, memory string) func(id string) (bool, error) {
-	var known map[string]bool
-	return func(id string) (bool, error) {
-		if known == nil {
-			replies, err := link.Do(ctx, wire.Children{Path: n.paths.sessions()})
-			if err = cmp.Or(err, n.unread(replies)); err != nil {
-				return false, err
-			}
-			known = make(map[string]bool)
-			for _, lives := range replies[0].Children {
-				known[lives] = false
-			}
-		}
-		if ended, is := known[id]; is {
-			return ended, nil
-		}
-		all, err := n.ended(ctx, memory, []string{id})
-		if err != nil {
-			return false, err
-		}
-		known[id] = all[0]
-		return all[0], nil
-	}
 }
 
 // Reachable implements cas.Teller: a client that listens has a znode, which goes with its session.
@@ -264,7 +232,8 @@ func (s store) Reachable(ctx context.Context, over cas.Loaded, client string) (b
 	if rule.CheckClient(client) != nil {
 		return false, nil
 	}
-	if s.mailboxes.has(client) {
+	if m := s.mailboxes.take(client); m != nil {
+		s.mailboxes.put(m)
 		return true, nil // or the multi is refused
 	}
 	replies, err := over.State.(under).link.Do(ctx, wire.Get{Path: s.paths.client(client)})
@@ -282,32 +251,29 @@ func (s store) Reachable(ctx context.Context, over cas.Loaded, client string) (b
 
 // voting returns what the ensemble votes with, or what it is without voting. One of all operations
 // looks, and the others wait for it.
-func (n *ensemble) voting(ctx context.Context, link *session.Link) (vote, error) {
-	if v := n.vote.Load(); v != nil && n.known.checked.Load() == link {
+func (n *ensemble) voting(ctx context.Context) (vote, error) {
+	link, err := n.session.Link(ctx)
+	if err != nil {
+		return vote{}, err
+	}
+	if v := n.vote.Load(); v != nil && v.link == link {
 		return *v, nil
 	}
-	leave, err := n.known.checking.Take(ctx, 0)
+	leave, err := n.looking.Take(ctx, 0)
 	if err != nil {
 		return vote{}, err
 	}
 	defer leave()
-	for range mostReads {
-		switch v := n.vote.Load(); {
-		case v == nil:
-			f, err := n.facts(ctx, false)
-			if err != nil {
-				return vote{}, err
-			}
-			if n.vote.Load() == nil {
-				return vote{memory: f.Memory, server: f.Server, terms: f.Terms}, nil
-			}
-		case n.known.checked.Load() == link:
-			return *v, nil
-		default:
-			if err := n.checkMemory(ctx, link, v.memory); err != nil {
-				return vote{}, err
-			}
-		}
+	if v := n.vote.Load(); v != nil && v.link == link {
+		return *v, nil
 	}
-	return vote{}, cas.ErrConflict
+	f, err := n.facts(ctx, false)
+	if err != nil {
+		return vote{}, err
+	}
+	link = f.State.(state).link
+	if v := n.vote.Load(); v != nil && v.link == link {
+		return *v, nil
+	}
+	return vote{link: link, memory: f.Memory, server: f.Server, terms: f.Terms}, nil
 }
