@@ -1,6 +1,7 @@
 package zknode
 
 import (
+	"maps"
 	"testing"
 
 	"github.com/fenlock/fenlock/fence"
@@ -25,6 +26,11 @@ func TestRaiseLongQueues(t *testing.T) {
 	}
 	link := linkOf(t, n)
 	if err := n.raise(t.Context(), link, n.paths.mark(n.vote.Load().memory), tokens); err != nil {
-		t.Error(err)
+		t.Fatal(err)
+	}
+	r, err := n.Registers(t.Context())
+	maps.DeleteFunc(r.Tokens, func(stripe int, _ fence.Token) bool { return tokens[stripe] == 0 })
+	if err != nil || !maps.Equal(r.Tokens, tokens) {
+		t.Errorf("raised to %v, %v", r.Tokens, err)
 	}
 }

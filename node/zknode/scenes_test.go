@@ -88,12 +88,35 @@ func TestRegisterPutBack(t *testing.T) {
 	}
 	l.znode.Register = 5
 	put(t, n, wire.Set{Path: n.paths.stripe(node.Stripe("a")), Data: l.znode.Text(), Version: wire.Any})
+	if r, err := n.Registers(t.Context()); !errors.Is(err, errNotAdmitted) {
+		t.Errorf("%+v, %v: another node would be rebuilt from it", r, err)
+	}
 	if a, err := n.Do(t.Context(), as(node.Acquire, request("a", "rival", 0))); err != nil || a.Status != node.Rejoining ||
 		a.Absence.Cause != node.SetBack {
 		t.Errorf("%+v, %v", a, err)
 	}
 	if r, err := n.Registers(t.Context()); err != nil || r.Admitted || r.Tokens[node.Stripe("a")] != a.Register {
 		t.Errorf("%+v, %v: what this client knows was %d", r, err, a.Register)
+	}
+}
+
+// A register went back while a client was away. It is noticed over the next connection, whatever is
+// asked there.
+func TestRegisterPutBackWhileAway(t *testing.T) {
+	url, f := freshURL(), new(faulty)
+	n, other := votingFor(t, time.Hour, url, WithDial(f.dial)), votingFor(t, time.Hour, url)
+	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, request("a", "me", 1000))))
+	f.sever()
+	l, err := other.look(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.znode.Register = 5
+	put(t, other, wire.Set{Path: n.paths.stripe(node.Stripe("a")), Data: l.znode.Text(), Version: wire.Any})
+	f.cut.Store(false)
+	if a, err := settle(t, n, as(node.Acquire, request("b", "me", 0))); err != nil || a.Status != node.Rejoining ||
+		a.Absence.Cause != node.SetBack {
+		t.Errorf("%+v, %v", a, err)
 	}
 }
 
