@@ -17,7 +17,11 @@
 // A client that listens has a znode of its own, its mailbox. The multi that gives it a name writes
 // there.
 //
-// The package speaks ZooKeeper's protocol itself (internal/wire, internal/session). So a request is
-// sent once or not at all, and ends with its context. A server that sends nonsense costs a
-// connection.
+// The package speaks ZooKeeper's protocol itself (internal/wire, internal/session), since
+// github.com/go-zookeeper/zk v1.0.4 does not serve. It does not tell how long a session is that the
+// servers have granted, nor when they last heard of it. It pings once in a third of that time, so a
+// lease might outlast its session. What waits is sent over the next connection, maybe to servers
+// that were set back, before they can be looked over. When a session has expired, it forgets which
+// transactions it has seen. Here a request is sent once or not at all, and ends with its context. A
+// server that sends nonsense costs a connection.
 package zknode
