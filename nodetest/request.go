@@ -1,6 +1,8 @@
 package nodetest
 
 import (
+	"crypto/rand"
+	"encoding/hex"
 	"testing"
 	"time"
 
@@ -13,6 +15,13 @@ import (
 func Request(name, label string, token fence.Token) node.Request {
 	return node.Request{Name: name, Holder: node.NewHolder([node.IDLength]byte([]byte(identity())), time.Now(), 0, label),
 		TTL: time.Minute, Token: token}
+}
+
+// identity returns random digits, as a holder or a client has them.
+func identity() string {
+	id := make([]byte, 16)
+	rand.Read(id)
+	return hex.EncodeToString(id)
 }
 
 // As returns the request for an operation.

@@ -2,8 +2,6 @@ package nodetest
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"runtime"
@@ -45,13 +43,6 @@ func (s *suite) outwait() { s.wait(short + short/2) }
 // request is one holder's request, with ttl long.
 func request(name, label string, token fence.Token) node.Request {
 	return lasting(Request(name, label, token), long)
-}
-
-// identity returns random digits, as a holder or a client has them.
-func identity() string {
-	id := make([]byte, 16)
-	rand.Read(id)
-	return hex.EncodeToString(id)
 }
 
 // takes has the first client acquire a name.

@@ -50,8 +50,8 @@ func (s store) Registers(ctx context.Context) (r node.Registers, err error) {
 // taken for a lost connection.
 var errNotAdmitted error = &session.LostError{Cause: errors.New("the node is not admitted any more")}
 
-// raiseAtOnce is how many registers are raised at once, each by a request of its own: a znode has
-// leases and queues too, and a request is a megabyte at most.
+// raiseAtOnce is how many registers are raised at once. Each is a request of its own, which is a
+// megabyte at most: a znode has leases and queues too.
 const raiseAtOnce = 16
 
 // renewAt is the version from which on a stripe's znode is replaced by another, in the same

@@ -95,7 +95,7 @@ func (n *ensemble) lose(memory string) {
 
 // forgotten compares what the servers have, over a new connection, with what this client knows that
 // they had. If a number in a register, or of a transaction, went back, the servers have lost what
-// they had acknowledged, and vote no more with this memory.
+// they had acknowledged. They vote no more with this memory then.
 func (n *ensemble) forgotten(ctx context.Context, link *session.Link, memory string) (lost bool, err error) {
 	promised := n.known.promised()
 	if before := link.Behind(); before > 0 {
