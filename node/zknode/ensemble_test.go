@@ -322,10 +322,10 @@ func (e *proxied) lags(t *testing.T) {
 		}
 		// The other way round the release is certain before it is read.
 		want(t, node.Granted)(n.Do(t.Context(), as(node.Release, rival)))
-		want(t, node.Granted)(n.Do(t.Context(), as(node.Extend, r)))
-		want(t, node.Lost)(other.Do(t.Context(), as(node.Extend, rival)))
+		want(t, node.Granted)(settle(t, n, as(node.Extend, r)))
+		want(t, node.Lost)(settle(t, other, as(node.Extend, rival)))
 		want(t, node.Granted)(n.Do(t.Context(), as(node.Release, r)))
-		want(t, node.Granted)(other.Do(t.Context(), as(node.Extend, rival)))
+		want(t, node.Granted)(settle(t, other, as(node.Extend, rival)))
 		want(t, node.Granted)(other.Do(t.Context(), as(node.Release, rival)))
 	}
 }
