@@ -111,8 +111,8 @@ func TestStrayLease(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer tx.Rollback()
-	if _, err := tx.Exec(inSchema(`SELECT FROM fenlock.leases WHERE name = $1 FOR UPDATE`, n.schema),
-		[]byte("a")); err != nil {
+	if _, err := tx.Exec(inSchema(`SELECT FROM fenlock.current WHERE stripe = $1 FOR UPDATE`, n.schema),
+		node.Stripe("a")); err != nil {
 		t.Fatal(err)
 	}
 	waiting := func(count int) {
@@ -268,12 +268,12 @@ func TestWhatDoesNotFit(t *testing.T) {
 			says: []string{"MaxTTL", "1.5s", "3s"}},
 		"another group": {group: func(n, other *Node, g *node.Group) { g.Nodes = []node.Node{n, other} },
 			says: []string{"another group", "alone"}},
-		"a newer format": {change: []string{`UPDATE fenlock.meta SET value = '4' WHERE key = 'format'`,
-			`TRUNCATE fenlock.memory`}, says: []string{`format "4"`, "update this program"}},
-		"a newer format, other tables": {change: []string{`UPDATE fenlock.meta SET value = '4' WHERE key = 'format'`,
-			`ALTER FUNCTION fenlock.serve3 RENAME TO serve4`}, says: []string{`format "4"`, "update this program"}},
+		"a newer format": {change: []string{`UPDATE fenlock.meta SET value = '99' WHERE key = 'format'`,
+			`TRUNCATE fenlock.memory`}, says: []string{`format "99"`, "update this program"}},
+		"a newer format, other tables": {change: []string{`UPDATE fenlock.meta SET value = '99' WHERE key = 'format'`,
+			`ALTER FUNCTION fenlock.serve` + format + ` RENAME TO serve99`}, says: []string{`format "99"`, "update this program"}},
 		"an older format": {change: []string{`UPDATE fenlock.meta SET value = '1' WHERE key = 'format'`,
-			`ALTER FUNCTION fenlock.serve3 RENAME TO serve`}, says: []string{`format "1"`, "DROP SCHEMA"}},
+			`ALTER FUNCTION fenlock.serve` + format + ` RENAME TO serve`}, says: []string{`format "1"`, "DROP SCHEMA"}},
 		"two terms": {change: []string{`UPDATE fenlock.meta SET value = '9000 alone' WHERE key = 'terms'`},
 			group: func(_, _ *Node, g *node.Group) { g.MaxTTL = 9 * time.Second },
 			says:  []string{"meta and memory", "9000 alone", "1500 alone"}},

@@ -207,7 +207,7 @@ func (m *misleading) Connect(ctx context.Context) (driver.Conn, error) {
 
 func (c *misleadingConn) QueryContext(ctx context.Context, text string, args []driver.NamedValue) (driver.Rows, error) {
 	rows, err := c.Conn.QueryContext(ctx, text, args)
-	if err == nil && strings.Contains(text, ".serve3(") && c.of.breaks.CompareAndSwap(true, false) {
+	if err == nil && strings.Contains(text, ".serve"+format+"(") && c.of.breaks.CompareAndSwap(true, false) {
 		to := make([]driver.Value, len(rows.Columns()))
 		for rows.Next(to) == nil {
 		}

@@ -93,13 +93,13 @@ func (n *Node) usual(r node.Request) bool {
 	if r.Shared || !n.prepares.Load() || n.unnamed.Load() {
 		return false
 	}
-	switch r.Op {
+	switch stripe := node.Stripe(r.Name); r.Op {
 	case node.Extend:
-		return true
-	case node.Acquire: // of a name without a row, serve makes one
-		return !n.contended[node.Stripe(r.Name)].Load() && n.seen[node.Stripe(r.Name)].Load()&n.bit(r.Name) != 0
+		return n.seen[stripe].Load()&n.bit(r.Name) != 0
+	case node.Acquire:
+		return !n.contended[stripe].Load() && n.seen[stripe].Load()&n.bit(r.Name) != 0
 	case node.Release: // with a stamp, the waiter is put into the queue
-		return r.Place.Stamp == 0 && !n.contended[node.Stripe(r.Name)].Load()
+		return r.Place.Stamp == 0 && !n.contended[stripe].Load() && n.seen[stripe].Load()&n.bit(r.Name) != 0
 	}
 	return false
 }
@@ -108,7 +108,7 @@ func (n *Node) usual(r node.Request) bool {
 // nothing, as this is not that case.
 func (n *Node) callUsual(ctx context.Context, r node.Request) (a node.Answer, err error) {
 	name, holder, stripe, ttl := []byte(r.Name), []byte(r.Holder), node.Stripe(r.Name), r.TTL.Milliseconds()
-	text, args := n.sql.release, []any{name, holder}
+	text, args := n.sql.release, []any{name, holder, stripe}
 	switch r.Op {
 	case node.Acquire:
 		text, args = n.sql.take, []any{name, stripe, holder, ttl, int64(r.Token), n.ourTerms()}
@@ -138,7 +138,7 @@ func (n *Node) ourTerms() string {
 type served struct {
 	status, ahead                     int
 	register, remaining, clock, given int64
-	quiet                             bool
+	quiet, inside                     bool
 	heldBy                            []byte
 	store                             sql.NullString
 }
@@ -149,7 +149,7 @@ func (n *Node) call(ctx context.Context, r node.Request) (a node.Answer, err err
 		int(r.Op), []byte(r.Name), node.Stripe(r.Name), []byte(r.Holder), r.TTL.Milliseconds(), int64(r.Token),
 		int64(r.OwnToken),
 		[]byte(r.Place.Waiter), r.Place.Stamp, n.ourTerms(), r.Shared, int64(r.Next),
-	}, &s.status, &s.register, &s.heldBy, &s.remaining, &s.ahead, &s.clock, &s.store, &s.quiet, &s.given)
+	}, &s.status, &s.register, &s.heldBy, &s.remaining, &s.ahead, &s.clock, &s.store, &s.quiet, &s.given, &s.inside)
 	if err != nil {
 		return node.Answer{}, err
 	}
@@ -162,8 +162,10 @@ func (n *Node) served(r node.Request, s *served) (a node.Answer, err error) {
 		return node.Answer{}, err
 	}
 	n.contended[node.Stripe(r.Name)].Store(!s.quiet || a.Status == node.Held)
-	if r.Op == node.Acquire {
-		n.seen[node.Stripe(r.Name)].Or(n.bit(r.Name))
+	if bit := n.bit(r.Name); s.inside {
+		n.seen[node.Stripe(r.Name)].Or(bit)
+	} else {
+		n.seen[node.Stripe(r.Name)].And(^bit)
 	}
 	if a.Status == node.Held {
 		holder := node.Holder(s.heldBy)
@@ -204,11 +206,6 @@ func (n *Node) sweep() {
 	now, last := time.Now().UnixMilli(), n.swept.Load()
 	if now-last < sweepEvery.Milliseconds() || !n.swept.CompareAndSwap(last, now) {
 		return
-	}
-	if last > 0 { // what it has seen may be swept now
-		for i := range n.seen {
-			n.seen[i].Store(0)
-		}
 	}
 	n.closing.Spawn(func() {
 		ctx, cancel := context.WithTimeout(n.closing, sweepTimeout)

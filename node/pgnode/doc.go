@@ -36,21 +36,23 @@
 // Transactions are READ COMMITTED. A statement that has waited for a row sees that row as it is
 // then, and the other tables as they were when it began. Hence:
 //
-//   - An operation locks the row of the lease first, then that of the stripe. The usual operations
-//     depend on these rows and the mark only. A transaction in which a waiter comes, or in which
-//     the name is shared, clears "quiet" in the lease's row. So a release that has waited for it
-//     finds nothing, and calls the function, which sees the waiter.
+//   - An operation locks the row of the stripe. It has the register, which all names of the stripe
+//     share on every engine (package nodetest), and the lease of one of them. The leases of other
+//     names that live at the same time are in a table of their own.
+//   - A usual operation depends on the row of the stripe and the mark only. "quiet" in that row says
+//     that the name has no queue and is not shared. "others" says that names of the stripe may have
+//     leases in the other table. A transaction that changes this writes the row. So an operation
+//     that has waited for it finds nothing, and calls the function, which sees what has come.
+//   - A name takes the place of another one whose lease has ended, and which is quiet. A lease that
+//     lives is never moved out of the row.
 //   - The mark does not change while an operation waits for a row: note and mark lock the table of
-//     leases against all operations. Each operation has its lock on the table before it takes the
+//     stripes against all operations. Each operation has its lock on the table before it takes the
 //     snapshot by which it reads the mark.
-//   - The register is in the row of the stripe, and outlives leases: all names of a stripe share
-//     it on every engine (package nodetest). So a sweep of leases concerns no token. An operation
-//     that has waited for a sweep finds no row, and makes it anew.
 //   - A sweep locks rows of leases before it looks for their queues, and waits for no row.
 //
 // # Sharing
 //
-// The lease of a shared name is one row, as any other, so a name that is not shared costs nothing
+// The lease of a shared name is as any other, so a name that is not shared costs nothing
 // more; each of them has a row in a table of its own beside it. At most 256 share a name.
 //
 // # The clock

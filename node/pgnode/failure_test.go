@@ -271,8 +271,8 @@ func TestErrors(t *testing.T) {
 	}
 	defer tx.Rollback()
 	want(t, node.Granted)(alone(t, u).Do(t.Context(), asAcquire(request("a", 0))))
-	if _, err := tx.Exec(inSchema(`SELECT FROM fenlock.leases WHERE name = $1 FOR UPDATE`, schema),
-		[]byte("a")); err != nil {
+	if _, err := tx.Exec(inSchema(`SELECT FROM fenlock.current WHERE stripe = $1 FOR UPDATE`, schema),
+		node.Stripe("a")); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := alone(t, as("impatient", u)).Do(t.Context(), asAcquire(request("a", 0))); err == nil ||
@@ -362,7 +362,8 @@ func TestSweepKeepsUp(t *testing.T) {
 	held := request("held", 0)
 	want(t, node.Granted)(n.Do(t.Context(), asAcquire(held)))
 	for _, statement := range []string{
-		`INSERT INTO fenlock.leases SELECT 'gone' || i::text::bytea, CASE WHEN i % 2 = 0 THEN 'a holder'::bytea END, 1, 1, 1, true FROM generate_series(1, 50000) AS i`,
+		`INSERT INTO fenlock.leases SELECT 'gone' || i::text::bytea, i % 4096, CASE WHEN i % 2 = 0 THEN 'a holder'::bytea END, 1, 1, 1, true FROM generate_series(1, 50000) AS i`,
+		`INSERT INTO fenlock.current SELECT i, 1, 1, 'gone' || i::text::bytea, NULL, 1, 1, 1, false, true FROM generate_series(0, 4095) AS i ON CONFLICT DO NOTHING`,
 		`INSERT INTO fenlock.readers SELECT 'gone' || i::text::bytea, 'somebody', 1, 1, 1 FROM generate_series(1, 25000) AS i`,
 		`INSERT INTO fenlock.queues SELECT 'gone' || i::text::bytea, 1 FROM generate_series(1, 5000) AS i`,
 		`INSERT INTO fenlock.waiters SELECT 'gone' || i::text::bytea, 1, 'somebody' FROM generate_series(1, 5000) AS i`,
@@ -375,7 +376,7 @@ func TestSweepKeepsUp(t *testing.T) {
 	n.swept.Store(0)
 	want(t, node.Granted)(n.Do(t.Context(), asAcquire(request("one more", 0))))
 	left := func() (all string) {
-		if err := n.db.QueryRow(inSchema(`SELECT concat_ws(' ', (SELECT count(*) FROM fenlock.leases), (SELECT count(*) FROM fenlock.readers),
+		if err := n.db.QueryRow(inSchema(`SELECT concat_ws(' ', (SELECT count(*) FROM fenlock.held), (SELECT count(*) FROM fenlock.readers),
 			(SELECT count(*) FROM fenlock.queues), (SELECT count(*) FROM fenlock.waiters))`, n.schema)).Scan(&all); err != nil {
 			t.Fatal(err)
 		}

@@ -36,9 +36,11 @@ func TestLaterFormatUnderARunningClient(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	exec1(t, admin, `INSERT INTO fenlock.leases VALUES ('b', NULL, 0, 0, 0, true), ('c', $1, 9000000000000, 1, 1, true)`,
-		[]byte(held.Holder))
-	n.seen[node.Stripe("b")].Store(n.bit("b"))
+	exec1(t, admin, `UPDATE fenlock.current SET name = 'c', holder = $1, expires = 9000000000000, origin = 1, token = 1 WHERE stripe = $2`,
+		[]byte(held.Holder), node.Stripe("c"))
+	for _, name := range []string{"b", "c"} {
+		n.seen[node.Stripe(name)].Store(n.bit(name))
+	}
 	take, extend, release := request("b", 0), held, held
 	extend.Name, release.Name = "c", "c"
 	for _, r := range []node.Request{as(node.Acquire, take), as(node.Extend, extend), as(node.Release, release)} {

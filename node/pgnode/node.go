@@ -29,8 +29,8 @@ type Node struct {
 	workers   *workers
 	swept     atomic.Int64              // when this client swept last, in Unix milliseconds
 	contended [node.Stripes]atomic.Bool // where a name was held, or had a queue: see usual
-	// seen has a bit for each name that was acquired since the last sweep, so that it has a row. Names
-	// share bits: to be wrong costs a round trip.
+	// seen has a bit for each name whose lease was in the row of its stripe. Names share bits: to be
+	// wrong costs a round trip.
 	seen [node.Stripes]atomic.Uint64
 	seed maphash.Seed
 

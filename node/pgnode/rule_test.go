@@ -22,14 +22,15 @@ CREATE OR REPLACE FUNCTION test_now() RETURNS timestamptz LANGUAGE sql VOLATILE 
 `
 
 // The functions of the schema do what package rule does, in any order of requests about one name.
-// All fields of the answers are compared, and all that is left in the tables.
+// All fields of the answers are compared, and all that is left in the tables. Some are about another
+// name, which may have the row of the stripe.
 func TestSchemaFollowsTheRules(t *testing.T) {
 	t.Parallel()
 	server := testserver.StartPostgres(t)
 	kinds := map[string]int{}
 	for seed := range uint64(8) {
 		c := newComparison(t, server.DSN(), seed)
-		for range 600 {
+		for range 900 {
 			c.step()
 		}
 		for kind, count := range c.kinds {
@@ -41,6 +42,7 @@ func TestSchemaFollowsTheRules(t *testing.T) {
 		"extend, shared true: granted, 1 told",
 		"extend, shared true: lost, 0 told", "confirm, shared true: outrun, 0 told", "release, shared true: granted, 2 told",
 		"release, shared false: granted, 1 told", "given", "held by what is given to it", "given back",
+		"two leases in a stripe",
 	} {
 		if kinds[seen] == 0 {
 			t.Errorf("never seen: %s; there were %v", seen, kinds)
@@ -112,8 +114,16 @@ type comparison struct {
 	log     []string
 }
 
-// oneName is what all requests are about.
+// oneName is what the requests are about, and neighbour another name of its stripe.
 const oneName = "a\x00/é"
+
+var neighbour = func() string {
+	for i := 0; ; i++ {
+		if name := fmt.Sprint("n", i); node.Stripe(name) == node.Stripe(oneName) {
+			return name
+		}
+	}
+}()
 
 var clients = []string{strings.Repeat("a", 32), strings.Repeat("b", 32), strings.Repeat("c", 32)}
 
@@ -200,6 +210,9 @@ func (c *comparison) step() {
 	if random.IntN(3) > 0 { // as if another client had come to the name
 		c.n.contended[node.Stripe(oneName)].Store(random.IntN(2) == 0)
 	}
+	if random.IntN(8) == 0 {
+		r.Name = neighbour
+	}
 	c.do(r)
 }
 
@@ -216,7 +229,7 @@ func (c *comparison) listen(client string) {
 // do carries out a request in both.
 func (c *comparison) do(r node.Request) (node.Answer, error) {
 	c.t.Helper()
-	o := c.memory.Begin(oneName, c.now, func(waiter string) bool { return c.listens[waiter[:32]] })
+	o := c.memory.Begin(r.Name, c.now, func(waiter string) bool { return c.listens[waiter[:32]] })
 	before := o.Holder
 	wants, notify := rule.ServeShared(&o.Entry, o, c.now, r)
 	o.Commit()
@@ -239,7 +252,7 @@ func (c *comparison) do(r node.Request) (node.Answer, error) {
 	slices.Sort(notify)
 	got, err := c.n.Do(context.Background(), r)
 	c.log = append(c.log, fmt.Sprintf("%v: %v %+v %q: %+v, %q", c.now, r.Op, r, string(r.Holder), got, string(e.Holder)))
-	stored, queued := c.stored(o.QueueExpires)
+	stored, queued := c.stored(r.Name)
 	told := c.told()
 	same := err == nil && got == wants && stored.Register == o.Register && slices.Equal(queued, o.Waiters) &&
 		slices.Equal(told, notify) &&
@@ -248,9 +261,9 @@ func (c *comparison) do(r node.Request) (node.Answer, error) {
 		same = same && stored.Holder == e.Holder && stored.Expires == e.Expires &&
 			(e.Holder.Reserves() || stored.Origin == e.Origin && stored.Token == e.Token)
 	}
-	shown, err := c.n.Inspect(context.Background(), oneName)
+	shown, err := c.n.Inspect(context.Background(), r.Name)
 	shown.Out = false // it is until it was asked to promise something
-	same = same && err == nil && shown == e.Lease(oneName, c.now)
+	same = same && err == nil && shown == e.Lease(r.Name, c.now)
 	if !same {
 		c.t.Fatalf("the memory says %+v, notify %q, %+v %q, %v; it is %v, %+v, %q, %+v %q, %v, %+v. The last operations:\n%s",
 			wants, notify, e, string(e.Holder), o.Waiters, err, got, told, stored, string(stored.Holder), queued, shown,
@@ -275,17 +288,20 @@ func (c *comparison) without(e rule.Entry) rule.Entry {
 }
 
 // stored reads what the tables have about a name.
-func (c *comparison) stored(until time.Duration) (e rule.Entry, queue rule.Waiters) {
+func (c *comparison) stored(name string) (e rule.Entry, queue rule.Waiters) {
 	c.t.Helper()
 	var holder []byte
-	var expires, origin, token, register int64
-	err := c.n.db.QueryRow(inSchema(`SELECT l.holder, l.expires, l.origin, l.token, c.register FROM fenlock.current AS c
-		LEFT JOIN fenlock.leases AS l ON l.name = $1 WHERE c.stripe = $2`, c.n.schema), []byte(oneName), node.Stripe(oneName)).
-		Scan(&holder, orZero(&expires), orZero(&origin), orZero(&token), &register)
+	var expires, origin, token, register, others int64
+	err := c.n.db.QueryRow(inSchema(`SELECT l.holder, l.expires, l.origin, l.token, c.register, (SELECT count(*) FROM fenlock.leases) FROM fenlock.current AS c
+		LEFT JOIN fenlock.held AS l ON l.name = $1 WHERE c.stripe = $2`, c.n.schema), []byte(name), node.Stripe(name)).
+		Scan(&holder, orZero(&expires), orZero(&origin), orZero(&token), &register, &others)
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	sharers := c.sharers()
+	if others > 0 {
+		c.kinds["two leases in a stripe"]++
+	}
+	sharers := c.sharers(name)
 	if string(holder) == node.SharedPrefix {
 		holder = fmt.Append(holder, origin, sharers)
 		origin = 0
@@ -295,7 +311,7 @@ func (c *comparison) stored(until time.Duration) (e rule.Entry, queue rule.Waite
 	e = rule.Entry{Holder: node.Holder(holder), Expires: time.Duration(expires) * time.Millisecond,
 		Origin: fence.Token(origin), Token: fence.Token(token), Register: fence.Token(register)}
 	err = c.n.each(context.Background(), inSchema(`SELECT w.waiter, w.stamp FROM fenlock.waiters AS w JOIN fenlock.queues AS q ON q.name = w.name
-		WHERE w.name = $1 AND q.expires > $2 ORDER BY w.stamp, w.waiter`, c.n.schema), []any{[]byte(oneName), c.now.Milliseconds()}, func(scan func(...any) error) error {
+		WHERE w.name = $1 AND q.expires > $2 ORDER BY w.stamp, w.waiter`, c.n.schema), []any{[]byte(name), c.now.Milliseconds()}, func(scan func(...any) error) error {
 		var waiter []byte
 		var stamp int64
 		err := scan(&waiter, &stamp)
@@ -309,10 +325,10 @@ func (c *comparison) stored(until time.Duration) (e rule.Entry, queue rule.Waite
 }
 
 // sharers returns the lines of package rule for those who share the name.
-func (c *comparison) sharers() (lines string) {
+func (c *comparison) sharers(name string) (lines string) {
 	c.t.Helper()
 	err := c.n.each(context.Background(), inSchema(`SELECT x.holder, x.expires, x.origin, x.token FROM fenlock.readers AS x
-		WHERE x.name = $1 ORDER BY x.holder`, c.n.schema), []any{[]byte(oneName)}, func(scan func(...any) error) error {
+		WHERE x.name = $1 ORDER BY x.holder`, c.n.schema), []any{[]byte(name)}, func(scan func(...any) error) error {
 		var holder []byte
 		var expires, origin, token int64
 		err := scan(&holder, &expires, &origin, &token)

@@ -12,7 +12,7 @@ import (
 var schema string
 
 // format is the version of the tables and functions that this program knows.
-const format = "3"
+const format = "4"
 
 // DefaultSchema is the schema where a URL or a call names none.
 const DefaultSchema = "fenlock"
@@ -72,9 +72,9 @@ const shownHolder = `CASE WHEN l.holder {=} 'shared:'::pg_catalog.bytea THEN 'sh
 // twice as long, and answers like it. If it returns no row, it has done nothing, and serve is
 // called.
 //
-// A statement locks or writes the rows that it depends on, in the order of serve. So PostgreSQL
-// looks at them again after it has waited for another transaction. The register that an extension
-// compares may be an old one, since it only grows. The mark: see fenlock.serve.
+// A statement writes the row of the stripe, and depends on no other. So PostgreSQL looks at it again
+// after it has waited for another transaction, and no two statements wait for each other. The mark:
+// see fenlock.serve.
 const (
 	// voting has the format in its name, as serve has: a schema of another format refuses the
 	// statements, which know what these tables mean.
@@ -82,20 +82,21 @@ const (
 	milliseconds = `((extract(epoch FROM pg_catalog.clock_timestamp()) {*} 1000000.0)::bigint {/} 1000)`
 	committed    = `pg_catalog.current_setting('transaction_isolation') {=} 'read committed'`
 
-	usualTake = `WITH l AS MATERIALIZED (SELECT FROM fenlock.leases AS l
-			WHERE l.name {=} $1 AND l.quiet AND (l.holder IS NULL OR l.expires {<=} ` + milliseconds + `)
-				AND ` + committed + ` FOR UPDATE),
-		c AS (UPDATE fenlock.current AS c SET register = greatest(c.register {+} 1, $5) FROM l, ` + voting + ` AS v
-			WHERE c.stripe {=} $2 AND greatest(c.register {+} 1, $5) {<=} c.reserved AND v.terms {=} $6 RETURNING c.register, v.store)
-		UPDATE fenlock.leases AS l SET holder = $3, expires = ` + milliseconds + ` {+} $4, origin = c.register, token = 0
-			FROM c WHERE l.name {=} $1 RETURNING c.register, c.store`
-	usualExtend = `UPDATE fenlock.leases AS l SET expires = ` + milliseconds + ` {+} $4,
-			token = CASE WHEN $7::bigint {>} 0 THEN $7 ELSE l.token END FROM fenlock.current AS c, ` + voting + ` AS v
-		WHERE l.name {=} $1 AND l.holder {=} $3 AND l.expires {>} ` + milliseconds + `
-			AND c.stripe {=} $2 AND c.register {>=} $5 AND v.terms {=} $6 AND ` + committed + `
-		RETURNING l.origin, v.store`
-	usualRelease = `UPDATE fenlock.leases AS l SET holder = NULL
-		WHERE l.name {=} $1 AND l.quiet AND l.holder {=} $2 AND l.expires {>} ` + milliseconds + `
+	// free is of a stripe c: its lease has ended.
+	free = `(c.holder IS NULL OR c.expires {<=} ` + milliseconds + `)`
+
+	usualTake = `UPDATE fenlock.current AS c SET register = greatest(c.register {+} 1, $5), origin = greatest(c.register {+} 1, $5),
+			name = $1, holder = $3, expires = ` + milliseconds + ` {+} $4, token = 0 FROM ` + voting + ` AS v
+		WHERE c.stripe {=} $2 AND c.quiet AND ` + free + ` AND (c.name {=} $1 OR NOT c.others)
+			AND greatest(c.register {+} 1, $5) {<=} c.reserved AND v.terms {=} $6 AND ` + committed + `
+		RETURNING c.register, v.store`
+	usualExtend = `UPDATE fenlock.current AS c SET expires = ` + milliseconds + ` {+} $4,
+			token = CASE WHEN $7::bigint {>} 0 THEN $7 ELSE c.token END FROM ` + voting + ` AS v
+		WHERE c.stripe {=} $2 AND c.name {=} $1 AND c.holder {=} $3 AND c.expires {>} ` + milliseconds + `
+			AND c.register {>=} $5 AND v.terms {=} $6 AND ` + committed + `
+		RETURNING c.origin, v.store`
+	usualRelease = `UPDATE fenlock.current AS c SET holder = NULL
+		WHERE c.stripe {=} $3 AND c.name {=} $1 AND c.quiet AND c.holder {=} $2 AND c.expires {>} ` + milliseconds + `
 			AND ` + committed + ` AND '` + voting + `'::pg_catalog.regclass IS NOT NULL
 		RETURNING 0::bigint, NULL`
 )
@@ -127,9 +128,9 @@ func statementsIn(name string) statements {
 			coalesce((SELECT c.register FROM fenlock.current AS c WHERE c.stripe {=} $2), (SELECT r.reserved FROM fenlock.registers AS r WHERE r.stripe {=} $2), 0),
 			coalesce((SELECT m.value FROM fenlock.meta AS m WHERE m.key {=} 'terms'), ''),
 			EXISTS (SELECT FROM ` + voting + `)
-			FROM (VALUES ($1::pg_catalog.bytea)) AS k (name) LEFT JOIN fenlock.leases AS l ON l.name {=} k.name`),
+			FROM (VALUES ($1::pg_catalog.bytea)) AS k (name) LEFT JOIN fenlock.held AS l ON l.name {=} k.name`),
 		page: in(`SELECT l.name, ` + shownHolder + `, l.expires, l.origin, l.token, fenlock.clock()
-			FROM fenlock.leases AS l WHERE l.name {>=} $1 AND l.name {>} $2 AND pg_catalog.substr(l.name, 1, pg_catalog.length($1::pg_catalog.bytea)) {=} $1
+			FROM fenlock.held AS l WHERE l.name {>=} $1 AND l.name {>} $2 AND pg_catalog.substr(l.name, 1, pg_catalog.length($1::pg_catalog.bytea)) {=} $1
 				AND l.holder IS NOT NULL AND l.expires {>} (fenlock.clock() {/} 1000) ORDER BY l.name LIMIT $3`),
 		registersOf: in(`SELECT c.stripe, c.register FROM fenlock.current AS c WHERE c.stripe {=} ANY ($1::pg_catalog.text::integer[])`),
 		waiting: in(`SELECT fenlock.clock(), w.stamp, w.waiter, pg_catalog.count(*) OVER () FROM fenlock.waiters AS w

@@ -14,11 +14,11 @@ DO $$ BEGIN
 END $$;
 
 CREATE SCHEMA fenlock;
-COMMENT ON SCHEMA fenlock IS 'fenlock: distributed locks; format 3';
+COMMENT ON SCHEMA fenlock IS 'fenlock: distributed locks; format 4';
 
 -- The format of the schema, the terms of the group, and which database was admitted last ("home").
 CREATE TABLE fenlock.meta (key text PRIMARY KEY, value text NOT NULL);
-INSERT INTO fenlock.meta VALUES ('format', '3');
+INSERT INTO fenlock.meta VALUES ('format', '4');
 
 -- The registers, written ahead: no number above "reserved" has been promised. A crash
 -- makes it the register. Rows are never deleted.
@@ -76,30 +76,49 @@ $$ SELECT server OPERATOR(pg_catalog.||) (' ' OPERATOR(pg_catalog.||) pg_catalog
 
 -- The mark of admission: one row if the database votes, with the terms under which it does. As to
 -- its name, see serve.
-CREATE VIEW fenlock.voting3 AS SELECT m.terms, fenlock.store(m.server) AS store FROM fenlock.memory AS m
+CREATE VIEW fenlock.voting4 AS SELECT m.terms, fenlock.store(m.server) AS store FROM fenlock.memory AS m
 	WHERE m.admitted AND m.xmin::text::bigint = m.made AND m.home = fenlock.home() AND m.server = m.here;
 
--- The registers as they are, at most "reserved". A missing row is as fenlock.registers has it.
-CREATE UNLOGGED TABLE fenlock.current (
-	stripe   integer PRIMARY KEY,
-	register bigint NOT NULL,
-	reserved bigint NOT NULL
-) WITH (fillfactor = 30);
-
+-- The stripes: a register as it is, at most "reserved", and the lease of one name of the stripe. A
+-- missing row is as fenlock.registers has it.
+--
 -- Leases: expires in milliseconds of the server's clock. No holder: released. The holder
 -- "shared:" stands for those in fenlock.readers. Such a lease ends with the last of them, and
 -- its origin is the number that was promised to one of them last, 0 if none was.
--- "quiet": the name has no row in fenlock.queues, and none in fenlock.readers that counts. So all
--- that the usual operation depends on is in this row, which an UPDATE reads anew where another
--- transaction has just written it.
+-- "quiet": the name has no row in fenlock.queues, and none in fenlock.readers that counts. A name
+-- without a lease has none either. So all that the usual operation depends on is in this row, which
+-- an UPDATE reads anew where another transaction has just written it.
+-- "others": fenlock.leases may have other names of the stripe. Without it, a name that is not here
+-- has no lease, and takes the place of one that is quiet and free.
+CREATE UNLOGGED TABLE fenlock.current (
+	stripe   integer PRIMARY KEY,
+	register bigint NOT NULL,
+	reserved bigint NOT NULL,
+	name     bytea,
+	holder   bytea,
+	expires  bigint NOT NULL DEFAULT 0,
+	origin   bigint NOT NULL DEFAULT 0,
+	token    bigint NOT NULL DEFAULT 0,
+	quiet    boolean NOT NULL DEFAULT true,
+	others   boolean NOT NULL DEFAULT false
+) WITH (fillfactor = 30);
+
+-- The leases of names that came while the row of their stripe had another one. A name has one lease,
+-- here or there. Only fenlock.serve writes it, while it holds the row of the stripe.
 CREATE UNLOGGED TABLE fenlock.leases (
 	name    bytea PRIMARY KEY,
+	stripe  integer NOT NULL,
 	holder  bytea,
 	expires bigint NOT NULL,
 	origin  bigint NOT NULL,
 	token   bigint NOT NULL,
 	quiet   boolean NOT NULL
 ) WITH (fillfactor = 30);
+CREATE INDEX ON fenlock.leases (stripe);
+
+-- All leases, for people.
+CREATE VIEW fenlock.held AS SELECT l.name, l.holder, l.expires, l.origin, l.token FROM fenlock.leases AS l
+	UNION ALL SELECT c.name, c.holder, c.expires, c.origin, c.token FROM fenlock.current AS c WHERE c.name IS NOT NULL;
 
 -- The holders that share a name, and reservations ("next:" and the waiter) to share it.
 -- They mean nothing unless the name's lease is "shared:".
@@ -336,29 +355,34 @@ END $$;
 -- Request.Next, "given" Answer.Given. "store" is
 -- the database and its schema as the statement facts names them, if it votes, else NULL. "quiet" is
 -- whether the name is left so that the statements of schema.go can do without this function, the
--- usual operations. The function's name, and the view's, have the format in them: a program of
+-- usual operations, and "inside" whether its lease is in the row of the stripe, where they look. The function's name, and the view's, have the format in them: a program of
 -- another format finds neither.
 --
 -- Whether the database votes is compared here, in the transaction that promises something. note
--- and mark wait for all that are under way, by their lock on fenlock.leases. An operation has its
+-- and mark wait for all that are under way, by their lock on fenlock.current. An operation has its
 -- own lock on that table before it takes the snapshot by which it reads the mark.
 --
--- The rows of the lease and of the stripe are locked first, in this order, and what else there is
--- about the name is read after that, by statements of their own: in READ COMMITTED each sees what
--- was committed before it.
-CREATE FUNCTION fenlock.serve3(op integer, key bytea, place integer, who bytea, ttl bigint, num bigint, own bigint, asker bytea, at bigint, mine text, shares boolean, gives bigint,
-	OUT status integer, OUT register bigint, OUT heldby bytea, OUT remaining bigint, OUT ahead integer, OUT clock bigint, OUT store text, OUT quiet boolean, OUT given bigint) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+-- The row of the stripe is locked first, and what else there is about the name is read after that,
+-- by statements of their own: in READ COMMITTED each sees what was committed before it.
+CREATE FUNCTION fenlock.serve4(op integer, key bytea, place integer, who bytea, ttl bigint, num bigint, own bigint, asker bytea, at bigint, mine text, shares boolean, gives bigint,
+	OUT status integer, OUT register bigint, OUT heldby bytea, OUT remaining bigint, OUT ahead integer, OUT clock bigint, OUT store text, OUT quiet boolean, OUT given bigint, OUT inside boolean) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
 	votes   boolean;
 	r       bigint;
 	cap     bigint;
 	now     bigint;
-	queued  boolean; -- it has a queue, maybe one that has expired
+	queued  boolean := false; -- it has a queue, maybe one that has expired
 	owner   bytea; -- of the lease, NULL: none
-	ends    bigint;
-	born    bigint; -- its origin, or the epoch of those that share it
-	told    bigint; -- the token that the owner has told
-	before  record; -- what the rows were
+	ends    bigint := 0;
+	born    bigint := 0; -- its origin, or the epoch of those that share it
+	told    bigint := 0; -- the token that the owner has told
+	slot    record; -- the row of the stripe, as it was
+	was     record; -- the lease, as it was: slot, or a row of fenlock.leases
+	outside boolean := false; -- the latter
+	shared  boolean := false; -- it was shared
+	kept    boolean; -- there is something to store
+	changed boolean; -- it differs from what is stored
+	crowd   boolean; -- the row of the stripe must say that there are others
 	freed   boolean := false;
 	mate    record; -- one of those that share the name
 BEGIN
@@ -371,32 +395,42 @@ BEGIN
 	clock := 0;
 	quiet := true;
 	given := 0;
+	inside := false;
 
 	LOOP
-		SELECT l.holder, l.expires, l.origin, l.token, l.quiet, c.register, c.reserved, v.store INTO before
-			FROM fenlock.leases AS l JOIN fenlock.current AS c ON c.stripe = place LEFT JOIN fenlock.voting3 AS v ON v.terms = mine OR op = 5
-			WHERE l.name = key FOR UPDATE OF l, c;
+		SELECT c.register, c.reserved, c.name, c.holder, c.expires, c.origin, c.token, c.quiet, c.others, v.store INTO slot
+			FROM fenlock.current AS c LEFT JOIN fenlock.voting4 AS v ON v.terms = mine OR op = 5
+			WHERE c.stripe = place FOR UPDATE OF c;
 		EXIT WHEN FOUND;
-		IF op <> 4 AND NOT EXISTS (SELECT FROM fenlock.voting3 AS v WHERE v.terms = mine OR op = 5) THEN
+		IF op <> 4 AND NOT EXISTS (SELECT FROM fenlock.voting4 AS v WHERE v.terms = mine OR op = 5) THEN
 			status := 5;
 			RETURN;
-		ELSIF op = 4 AND asker = '' AND NOT EXISTS (SELECT FROM fenlock.leases AS l WHERE l.name = key) THEN
+		ELSIF op = 4 AND asker = '' THEN
 			status := 4;
 			RETURN;
 		END IF;
-		INSERT INTO fenlock.leases VALUES (key, NULL, 0, 0, 0, false) ON CONFLICT DO NOTHING;
 		INSERT INTO fenlock.current SELECT place, coalesce(max(g.reserved), 0), coalesce(max(g.reserved), 0)
 			FROM fenlock.registers AS g WHERE g.stripe = place ON CONFLICT DO NOTHING;
 	END LOOP;
-	store := before.store;
+	store := slot.store;
 	votes := store IS NOT NULL;
-	r := before.register;
-	cap := before.reserved;
-	owner := before.holder;
-	ends := before.expires;
-	born := before.origin;
-	told := before.token;
-	queued := NOT before.quiet AND EXISTS (SELECT FROM fenlock.queues AS q WHERE q.name = key);
+	r := slot.register;
+	cap := slot.reserved;
+	inside := coalesce(slot.name = key, false);
+	IF inside THEN
+		was := slot;
+	ELSIF slot.others THEN
+		SELECT l.holder, l.expires, l.origin, l.token, l.quiet INTO was FROM fenlock.leases AS l WHERE l.name = key;
+		outside := FOUND;
+	END IF;
+	IF inside OR outside THEN
+		owner := was.holder;
+		ends := was.expires;
+		born := was.origin;
+		told := was.token;
+		queued := NOT was.quiet AND EXISTS (SELECT FROM fenlock.queues AS q WHERE q.name = key);
+		shared := coalesce(owner = 'shared:'::bytea, false);
+	END IF;
 	clock := (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
 	now := clock / 1000;
 	IF ends <= now THEN
@@ -405,7 +439,7 @@ BEGIN
 		DELETE FROM fenlock.readers AS x WHERE x.name = key AND x.expires <= now;
 		IF NOT EXISTS (SELECT FROM fenlock.readers AS x WHERE x.name = key AND substr(x.holder, 1, 5) <> 'next:'::bytea) THEN
 			born := 0; -- reservations keep no epoch: see package rule
-			before.origin := 0;
+			was.origin := 0;
 		END IF;
 	END IF;
 
@@ -628,30 +662,54 @@ BEGIN
 		RAISE EXCEPTION 'fenlock: there is no operation %', op USING ERRCODE = 'FL002';
 	END IF;
 
-	IF r <> before.register THEN
-		IF r > cap THEN
-			-- On the disk, and on the replicas that the server waits for, before a client is answered.
-			cap := least(r + 600000000, 9007199254740991);
-			PERFORM fenlock.durable();
-			INSERT INTO fenlock.registers VALUES (place, cap) ON CONFLICT (stripe) DO UPDATE SET reserved = greatest(excluded.reserved, fenlock.registers.reserved);
-		END IF;
-		UPDATE fenlock.current AS c SET register = r, reserved = cap WHERE c.stripe = place;
+	IF r > cap THEN
+		-- On the disk, and on the replicas that the server waits for, before a client is answered.
+		cap := least(r + 600000000, 9007199254740991);
+		PERFORM fenlock.durable();
+		INSERT INTO fenlock.registers VALUES (place, cap) ON CONFLICT (stripe) DO UPDATE SET reserved = greatest(excluded.reserved, fenlock.registers.reserved);
 	END IF;
 	IF owner = 'shared:'::bytea THEN
 		told := 0; -- each has its own
 		IF born <> 0 AND NOT EXISTS (SELECT FROM fenlock.readers AS x WHERE x.name = key AND substr(x.holder, 1, 5) <> 'next:'::bytea) THEN
 			born := 0;
 		END IF;
-	ELSIF before.holder = 'shared:'::bytea THEN
+	ELSIF shared THEN
 		DELETE FROM fenlock.readers AS x WHERE x.name = key;
 	END IF;
 	IF queued OR asker <> '' THEN
 		queued := EXISTS (SELECT FROM fenlock.queues AS q WHERE q.name = key);
 	END IF;
 	quiet := NOT queued AND owner IS DISTINCT FROM 'shared:'::bytea;
-	IF quiet <> before.quiet OR owner IS DISTINCT FROM before.holder
-			OR owner IS NOT NULL AND (ends <> before.expires OR born <> before.origin OR told <> before.token) THEN
-		UPDATE fenlock.leases AS l SET holder = owner, expires = coalesce(ends, 0), origin = coalesce(born, 0), token = coalesce(told, 0), quiet = serve3.quiet WHERE l.name = key;
+	ends := coalesce(ends, 0);
+	born := coalesce(born, 0);
+	told := coalesce(told, 0);
+	kept := NOT quiet OR owner IS NOT NULL;
+	changed := kept;
+	IF inside OR outside THEN
+		changed := quiet <> was.quiet OR owner IS DISTINCT FROM was.holder
+			OR owner IS NOT NULL AND (ends <> was.expires OR born <> was.origin OR told <> was.token);
+	END IF;
+	IF NOT inside AND kept AND slot.quiet AND (slot.holder IS NULL OR slot.expires <= now) THEN
+		inside := true; -- it takes the place of another name
+		changed := true;
+	END IF;
+	IF kept AND NOT inside THEN
+		IF changed THEN
+			INSERT INTO fenlock.leases AS l VALUES (key, place, owner, ends, born, told, quiet)
+				ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, expires = excluded.expires, origin = excluded.origin, token = excluded.token, quiet = excluded.quiet;
+		END IF;
+		crowd := true;
+	ELSE
+		IF outside THEN -- it has ended, or has moved
+			DELETE FROM fenlock.leases AS l WHERE l.name = key;
+		END IF;
+		crowd := slot.others AND EXISTS (SELECT FROM fenlock.leases AS l WHERE l.stripe = place);
+	END IF;
+	IF inside AND changed THEN
+		UPDATE fenlock.current AS c SET register = r, reserved = cap, name = key, holder = owner, expires = ends, origin = born, token = told,
+			quiet = serve4.quiet, others = crowd WHERE c.stripe = place;
+	ELSIF r <> slot.register OR crowd <> slot.others THEN
+		UPDATE fenlock.current AS c SET register = r, reserved = cap, others = crowd WHERE c.stripe = place;
 	END IF;
 END $$;
 
@@ -674,10 +732,10 @@ CREATE FUNCTION fenlock.quiesce() RETURNS void LANGUAGE plpgsql SET search_path 
 BEGIN
 	PERFORM fenlock.committed();
 	PERFORM FROM fenlock.meta AS m WHERE m.key = 'format' FOR UPDATE; -- one admission after the other
-	LOCK TABLE fenlock.leases IN EXCLUSIVE MODE;
+	LOCK TABLE fenlock.current IN EXCLUSIVE MODE;
 END $$;
 
--- note removes the mark of admission and all leases, and notes that the database is out from now on, in
+-- note removes the mark of admission, all leases and their queues, and notes that the database is out from now on, in
 -- a memory of another name. It does nothing, and returns false, unless the row of memory is that
 -- which the client has seen: its id and its xmin, or none ('').
 CREATE FUNCTION fenlock.note(seen text, version bigint, fresh text) RETURNS boolean LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -689,8 +747,11 @@ BEGIN
 		RETURN false;
 	END IF;
 	DELETE FROM fenlock.memory;
+	DELETE FROM fenlock.current;
 	DELETE FROM fenlock.leases;
 	DELETE FROM fenlock.readers;
+	DELETE FROM fenlock.queues;
+	DELETE FROM fenlock.waiters;
 	INSERT INTO fenlock.memory VALUES (true, fresh, fenlock.clock(), false, false, '', '', fenlock.me(), fenlock.home(), fenlock.server());
 	RETURN true;
 END $$;
@@ -727,7 +788,7 @@ BEGIN
 	recorded := coalesce(recorded, mine);
 	INSERT INTO fenlock.meta VALUES ('terms', recorded), ('home', fenlock.server() || ' ' || fenlock.timeline() || ' ' || fenlock.home())
 		ON CONFLICT (key) DO UPDATE SET value = excluded.value;
-	DELETE FROM fenlock.current; -- they begin where the others end
+	UPDATE fenlock.current AS c SET register = g.reserved, reserved = g.reserved FROM fenlock.registers AS g WHERE g.stripe = c.stripe;
 	UPDATE fenlock.memory SET fresh = false, admitted = true, terms = recorded, empty = found_empty, made = fenlock.me();
 	RETURN true;
 END $$;
@@ -762,6 +823,7 @@ CREATE FUNCTION fenlock.sweep(part integer) RETURNS boolean LANGUAGE plpgsql SET
 DECLARE
 	now bigint := fenlock.clock() / 1000;
 	names bytea[];
+	stripes integer[];
 	removed bigint;
 	more boolean := false;
 BEGIN
@@ -789,6 +851,9 @@ BEGIN
 		DELETE FROM fenlock.leases AS l WHERE l.name = ANY (names) AND NOT EXISTS (SELECT FROM fenlock.queues AS q WHERE q.name = l.name);
 		GET DIAGNOSTICS removed = ROW_COUNT;
 		more := removed = 10000;
+		stripes := ARRAY(SELECT c.stripe FROM fenlock.current AS c WHERE NOT c.quiet AND (c.expires <= now OR c.holder IS NULL) FOR UPDATE SKIP LOCKED);
+		UPDATE fenlock.current AS c SET name = NULL, holder = NULL, quiet = true
+			WHERE c.stripe = ANY (stripes) AND NOT EXISTS (SELECT FROM fenlock.queues AS q WHERE q.name = c.name);
 		DELETE FROM fenlock.readers WHERE ctid = ANY (ARRAY(SELECT x.ctid FROM fenlock.readers AS x
 			WHERE x.expires <= now LIMIT 10000 FOR UPDATE SKIP LOCKED));
 		GET DIAGNOSTICS removed = ROW_COUNT;

@@ -331,7 +331,7 @@ func (n *Node) usualQuery(r node.Request) (q query) {
 		q.p.text(name).int4(stripe).text(string(r.Holder)).int8(ttl).int8(int64(r.Token)).text(n.ourTerms()).
 			int8(int64(r.OwnToken))
 	default:
-		q.p.text(name).text(string(r.Holder))
+		q.p.text(name).text(string(r.Holder)).int4(stripe)
 	}
 	return q
 }
@@ -357,6 +357,7 @@ func (q *query) scan(rows *pgconn.ResultReader) {
 	}
 	s.status, s.register, s.heldBy, s.remaining = row.int4(), row.int8(), []byte(row.text().String), row.int8()
 	s.ahead, s.clock, s.store, s.quiet, s.given = row.int4(), row.int8(), row.text(), row.bool(), row.int8()
+	s.inside = row.bool()
 }
 
 // answer returns what a query says.

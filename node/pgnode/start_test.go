@@ -224,7 +224,7 @@ func TestSentTogether(t *testing.T) {
 	}
 	fails := `CREATE FUNCTION fenlock.fails() RETURNS trigger LANGUAGE plpgsql AS $$
 		BEGIN IF NEW.name = 'b' THEN RAISE 'it fails'; END IF; RETURN NEW; END $$;
-		CREATE CONSTRAINT TRIGGER fails AFTER UPDATE ON fenlock.leases DEFERRABLE INITIALLY DEFERRED
+		CREATE CONSTRAINT TRIGGER fails AFTER UPDATE ON fenlock.current DEFERRABLE INITIALLY DEFERRED
 		FOR EACH ROW EXECUTE FUNCTION fenlock.fails()`
 	if _, err := n.db.Exec(inSchema(fails, n.schema)); err != nil {
 		t.Fatal(err)

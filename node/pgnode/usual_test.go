@@ -65,12 +65,21 @@ func TestUsualOperationMeetsAnother(t *testing.T) {
 			other: func(*scene) string {
 				return "SELECT fenlock.quiesce(); UPDATE fenlock.memory SET admitted = false, made = fenlock.me()"
 			}},
-		{name: "an acquisition, a sweep", before: free, does: take, status: node.Granted,
-			other: func(*scene) string { return "SELECT fenlock.sweep(3)" },
+		{name: "an acquisition, another name that comes and goes", before: free, does: take, status: node.Granted,
+			other: func(s *scene) string {
+				r := request(s.other, 500)
+				return s.call(as(node.Acquire, r)) + ";" + s.call(as(node.Release, r))
+			},
 			then: func(s *scene, a node.Answer) {
-				if a.Register != 3 {
-					s.t.Errorf("the token %d; 2 was promised before", a.Register)
+				if a.Register != 501 {
+					s.t.Errorf("the token %d; 500 was promised before", a.Register)
 				}
+			}},
+		{name: "an acquisition, another client's beside another name", before: free, does: take, status: node.Held,
+			other: func(s *scene) string {
+				r := request(s.other, 500)
+				return s.call(as(node.Acquire, r)) + ";" + s.call(as(node.Acquire, request("a", 0))) + ";" +
+					s.call(as(node.Release, r))
 			}},
 		{name: "an acquisition, a sweep and a new row", before: free, does: take, status: node.Held,
 			other: func(s *scene) string {

@@ -107,7 +107,7 @@ func TestCampaignMajorityGoes(t *testing.T) {
 // A database that lost its leases is caught, though it remembers its registers.
 func TestCampaignDatabaseThatForgets(t *testing.T) {
 	for name, statement := range map[string]string{
-		"postgres": "DELETE FROM fenlock.leases",
+		"postgres": "WITH l AS (DELETE FROM fenlock.leases) UPDATE fenlock.current SET holder = NULL",
 		"mysql":    "UPDATE fenlock_stripes SET leases = ''",
 	} {
 		c := onEngine(t, name, 1)
