@@ -39,7 +39,7 @@
 //   - An operation locks the row of the stripe. It has the register, which all names of the stripe
 //     share on every engine (package nodetest), and the lease of one of them. The leases of other
 //     names that live at the same time are in a table of their own.
-//   - A usual operation depends on the row of the stripe and the mark only. "quiet" in that row says
+//   - A usual operation depends on the row of the stripe and the mark only. "quiet" in it says
 //     that the name has no queue and is not shared. "others" says that names of the stripe may have
 //     leases in the other table. A transaction that changes this writes the row. So an operation
 //     that has waited for it finds nothing, and calls the function, which sees what has come.

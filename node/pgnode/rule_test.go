@@ -22,8 +22,8 @@ CREATE OR REPLACE FUNCTION test_now() RETURNS timestamptz LANGUAGE sql VOLATILE 
 `
 
 // The functions of the schema do what package rule does, in any order of requests about one name.
-// All fields of the answers are compared, and all that is left in the tables. Some are about another
-// name, which may have the row of the stripe.
+// All fields of the answers are compared, and all that is left in the tables. Some requests are
+// about another name, which may have the row of the stripe.
 func TestSchemaFollowsTheRules(t *testing.T) {
 	t.Parallel()
 	server := testserver.StartPostgres(t)

@@ -72,9 +72,9 @@ const shownHolder = `CASE WHEN l.holder {=} 'shared:'::pg_catalog.bytea THEN 'sh
 // twice as long, and answers like it. If it returns no row, it has done nothing, and serve is
 // called.
 //
-// A statement writes the row of the stripe, and depends on no other. So PostgreSQL looks at it again
-// after it has waited for another transaction, and no two statements wait for each other. The mark:
-// see fenlock.serve.
+// A statement writes the row of the stripe, and depends on no other. So PostgreSQL looks at that
+// row again after a wait for another transaction, and no deadlock is possible. The mark: see
+// fenlock.serve.
 const (
 	// voting has the format in its name, as serve has: a schema of another format refuses the
 	// statements, which know what these tables mean.

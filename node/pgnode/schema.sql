@@ -157,58 +157,42 @@ $$ SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint $$;
 
 -- The waiter that is first in the queue of a name, NULL if there is none.
 CREATE FUNCTION fenlock.head(key bytea, now bigint) RETURNS bytea LANGUAGE plpgsql AS $$
-DECLARE first bytea;
 BEGIN
-	PERFORM FROM fenlock.queues AS q WHERE q.name = key AND q.expires > now;
-	IF FOUND THEN
-		SELECT w.waiter INTO first FROM fenlock.waiters AS w WHERE w.name = key ORDER BY w.stamp, w.waiter LIMIT 1;
-	END IF;
-	RETURN first;
+	RETURN (SELECT w.waiter FROM fenlock.waiters AS w WHERE w.name = key
+		AND EXISTS (SELECT FROM fenlock.queues AS q WHERE q.name = key AND q.expires > now) ORDER BY w.stamp, w.waiter LIMIT 1);
 END $$;
 
--- How many are before a waiter, and all of them of one that is not in the queue.
-CREATE FUNCTION fenlock.ahead(key bytea, who bytea, now bigint, OUT ahead integer, OUT inside boolean) LANGUAGE plpgsql AS $$
-DECLARE at bigint;
-BEGIN
-	ahead := 0;
-	inside := false;
-	PERFORM FROM fenlock.queues AS q WHERE q.name = key AND q.expires > now;
-	IF NOT FOUND THEN
-		RETURN;
-	END IF;
-	SELECT w.stamp INTO at FROM fenlock.waiters AS w WHERE w.name = key AND w.waiter = who;
-	inside := FOUND;
-	IF inside THEN
-		SELECT count(*) INTO ahead FROM fenlock.waiters AS w WHERE w.name = key AND (w.stamp, w.waiter) < (at, who);
-	ELSE
-		SELECT count(*) INTO ahead FROM fenlock.waiters AS w WHERE w.name = key;
-	END IF;
-END $$;
-
--- Puts a waiter into the queue, unless there is none, it is queued, or the queue is full.
+-- Puts a waiter into the queue, unless there is none, it is queued, or the queue is full. Returns how
+-- many are before it, and all of them if it is not in the queue. A name without a row in
+-- fenlock.queues has no waiters.
 CREATE FUNCTION fenlock.enqueue(key bytea, who bytea, at bigint, now bigint) RETURNS integer LANGUAGE plpgsql AS $$
 DECLARE
-	place record;
-	alive bigint;
+	queue record;
+	ahead integer := 0;
+	many  integer := 0;
 BEGIN
-	SELECT * INTO place FROM fenlock.ahead(key, who, now);
-	IF who = '' THEN
-		RETURN place.ahead;
+	SELECT q.expires, w.stamp INTO queue FROM fenlock.queues AS q LEFT JOIN fenlock.waiters AS w ON w.name = key AND w.waiter = who WHERE q.name = key;
+	IF queue.expires > now THEN
+		SELECT count(*) FILTER (WHERE (w.stamp, w.waiter) < (coalesce(queue.stamp, at), who)), count(*) INTO ahead, many
+			FROM fenlock.waiters AS w WHERE w.name = key;
 	END IF;
-	SELECT q.expires INTO alive FROM fenlock.queues AS q WHERE q.name = key;
+	IF who = '' THEN
+		RETURN many;
+	END IF;
 	-- Renewed a second early at the latest, so that not each question is written. The row of
 	-- the queue is written before its waiters', as in sweep.
-	IF alive IS NULL OR alive < now + 14000 THEN
+	IF queue.expires IS NULL OR queue.expires < now + 14000 THEN
 		INSERT INTO fenlock.queues VALUES (key, now + 15000) ON CONFLICT (name) DO UPDATE SET expires = excluded.expires;
 	END IF;
-	IF NOT place.inside AND place.ahead < 10000 THEN
-		IF alive IS NULL OR alive <= now THEN -- waiters left of an old queue have not asked for long
-			DELETE FROM fenlock.waiters AS w WHERE w.name = key;
-		END IF;
-		INSERT INTO fenlock.waiters VALUES (key, at, who);
-		SELECT count(*) INTO place.ahead FROM fenlock.waiters AS w WHERE w.name = key AND (w.stamp, w.waiter) < (at, who);
+	IF queue.expires <= now THEN -- waiters left of an old queue have not asked for long
+		DELETE FROM fenlock.waiters AS w WHERE w.name = key;
+	ELSIF queue.stamp IS NOT NULL THEN
+		RETURN ahead;
+	ELSIF many >= 10000 THEN
+		RETURN many;
 	END IF;
-	RETURN place.ahead;
+	INSERT INTO fenlock.waiters VALUES (key, at, who);
+	RETURN ahead;
 END $$;
 
 CREATE FUNCTION fenlock.dequeue(key bytea, who bytea) RETURNS void LANGUAGE plpgsql AS $$
@@ -219,28 +203,37 @@ BEGIN
 	END IF;
 END $$;
 
--- Whether a waiter can be told something now.
-CREATE FUNCTION fenlock.reachable(who bytea, now bigint) RETURNS boolean LANGUAGE sql AS $$
-	SELECT EXISTS (
-		SELECT FROM fenlock.listeners AS l WHERE l.client = substr(who, 1, 32) AND
-			CASE WHEN l.pid IS NULL THEN l.seen > now - 3000 ELSE EXISTS (SELECT FROM pg_stat_get_activity(l.pid)) END)
-$$;
+-- The key of the lock that a process has while it listens: see listen.
+CREATE FUNCTION fenlock.listening() RETURNS integer LANGUAGE sql IMMUTABLE AS
+$$ SELECT 'fenlock.listeners'::pg_catalog.regclass::pg_catalog.oid::integer $$;
 
--- Package node's Given: begins the holder of a lease that is given to a waiter.
+-- How a waiter can be told something now: 1 by a notification, 2 when it asks, NULL if not at all. A
+-- process that has ended holds its lock no longer. This decides nothing about safety: with a wrong
+-- answer, a name is reserved for a second for a client that is gone, or a waiter asks by itself.
+CREATE FUNCTION fenlock.reachable(who bytea, now bigint) RETURNS integer LANGUAGE plpgsql AS $$
+DECLARE client record;
+BEGIN
+	SELECT l.pid, l.seen INTO client FROM fenlock.listeners AS l WHERE l.client = substr(who, 1, 32);
+	RETURN CASE WHEN client.pid IS NULL THEN CASE WHEN client.seen > now - 3000 THEN 2 END
+		WHEN NOT pg_try_advisory_xact_lock_shared(fenlock.listening(), client.pid) THEN 1 END;
+END $$;
+
+-- Package node's Given: begins the holder of a lease that is given to a waiter. What is used is
+-- immutable as well, so that there is no call.
 CREATE FUNCTION fenlock.gift(who bytea) RETURNS bytea LANGUAGE sql IMMUTABLE AS $$
-	SELECT substr(who, 1, 32) || '#'::bytea || convert_to(substring(encode(substr(who, 34, 19), 'escape') FROM '^[0-9]+') || '#', 'UTF8')
+	SELECT substr(who, 1, 32) || '#'::bytea || decode(substring(encode(substr(who, 34, 19), 'escape') FROM '^[0-9]+') || '#', 'escape')
 $$;
 CREATE FUNCTION fenlock.given(who bytea, number bigint) RETURNS bytea LANGUAGE sql IMMUTABLE AS $$
-	SELECT fenlock.gift(who) || convert_to(number || ':', 'UTF8') || substr(who, length(fenlock.gift(who)) + 1)
+	SELECT fenlock.gift(who) || decode(number::text || ':', 'escape') || substr(who, length(fenlock.gift(who)) + 1)
 $$;
 
 -- Tells a waiter that the name is reserved for it, or given to it with a number: gift is empty, or what
--- follows in the text of package node's Notice. No waiter is told before the commit.
-CREATE FUNCTION fenlock.tell(who bytea, gift text, now bigint) RETURNS void LANGUAGE plpgsql AS $$
+-- follows in the text of package node's Notice, and via what reachable says. No waiter is told before
+-- the commit.
+CREATE FUNCTION fenlock.tell(who bytea, via integer, gift text, now bigint) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE wait text := split_part(encode(who, 'escape'), ':', 2);
 BEGIN
-	PERFORM FROM fenlock.listeners AS l WHERE l.client = substr(who, 1, 32) AND l.pid IS NOT NULL;
-	IF FOUND THEN
+	IF via = 1 THEN
 		-- The client, then a colon and the number; never the label, which may be any text, and
 		-- none in the encoding of this database.
 		PERFORM pg_notify('fenlock_' || encode(substr(who, 1, 32), 'escape'), wait || gift);
@@ -292,6 +285,7 @@ DECLARE
 	first bytea;
 	reads boolean;
 	many  integer := 0;
+	via   integer;
 BEGIN
 	IF owner = 'shared:'::bytea THEN
 		SELECT count(*) INTO many FROM fenlock.readers AS x WHERE x.name = key;
@@ -307,7 +301,8 @@ BEGIN
 		IF reads AND many >= 256 THEN
 			RETURN;
 		END IF;
-		IF fenlock.reachable(first, now) THEN
+		via := fenlock.reachable(first, now);
+		IF via IS NOT NULL THEN
 			IF NOT reads AND many > 0 THEN
 				RETURN; -- it waits for those that share the name, and later clients wait for it
 			END IF;
@@ -318,14 +313,14 @@ BEGIN
 					r := greatest(r + 1, gives);
 					owner := fenlock.given(first, r);
 					epoch := r;
-					PERFORM fenlock.tell(first, ' ' || r || ' ' || clock, now);
+					PERFORM fenlock.tell(first, via, ' ' || r || ' ' || clock, now);
 				ELSE
 					owner := 'next:'::bytea || first;
-					PERFORM fenlock.tell(first, '', now);
+					PERFORM fenlock.tell(first, via, '', now);
 				END IF;
 				RETURN;
 			END IF;
-			PERFORM fenlock.tell(first, '', now);
+			PERFORM fenlock.tell(first, via, '', now);
 			IF many = 0 THEN
 				SELECT s.owner, s.ends, s.epoch INTO owner, ends, epoch FROM fenlock.share(key) AS s;
 			END IF;
@@ -794,11 +789,16 @@ BEGIN
 END $$;
 
 -- listen makes the waiters of a client reachable, by the connection that calls it or, with
--- poll, by asking.
-CREATE FUNCTION fenlock.listen(who bytea, poll boolean) RETURNS void LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
+-- poll, by asking. The lock ends with the connection, and shows that it lives. It is had before the
+-- row, as sweep has them, and waits for no longer than an operation or a sweep that found no process.
+CREATE FUNCTION fenlock.listen(who bytea, poll boolean) RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+	IF NOT poll THEN
+		PERFORM pg_advisory_lock(fenlock.listening(), pg_backend_pid());
+	END IF;
 	INSERT INTO fenlock.listeners VALUES (who, CASE WHEN poll THEN NULL ELSE pg_backend_pid() END, fenlock.clock() / 1000)
-		ON CONFLICT (client) DO UPDATE SET pid = excluded.pid, seen = excluded.seen
-$$;
+		ON CONFLICT (client) DO UPDATE SET pid = excluded.pid, seen = excluded.seen;
+END $$;
 
 -- poll returns which of a client's waiters were notified since it last asked.
 CREATE FUNCTION fenlock.poll(who bytea) RETURNS SETOF bytea LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -859,7 +859,7 @@ BEGIN
 		GET DIAGNOSTICS removed = ROW_COUNT;
 		more := more OR removed = 10000;
 	ELSE
-		DELETE FROM fenlock.listeners AS l WHERE l.seen < now - 60000 AND (l.pid IS NULL OR NOT EXISTS (SELECT FROM pg_stat_get_activity(l.pid)));
+		DELETE FROM fenlock.listeners AS l WHERE l.seen < now - 60000 AND (l.pid IS NULL OR pg_try_advisory_xact_lock_shared(fenlock.listening(), l.pid));
 		DELETE FROM fenlock.notices AS n WHERE n.made < now - 60000;
 	END IF;
 	RETURN more;
