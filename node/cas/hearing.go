@@ -76,11 +76,14 @@ func (h *Hearing) Floor() time.Duration { return h.floor }
 // stripes say when to ask again.
 func (h *Hearing) Stripes() []int { return h.line.stripes() }
 
+// Rest returns for how long it is not worth asking, as Pause waits.
+func (h *Hearing) Rest() time.Duration { return h.line.pause() }
+
 // Pause waits, for a store that is asked, until it is worth asking again. That is after a
 // millisecond if a waiter may be next, after seconds if none is. It waits no longer than most, and
 // ends with ctx, whose error it returns.
 func (h *Hearing) Pause(ctx context.Context, most time.Duration) error {
-	timer := time.NewTimer(min(h.line.pause(), most))
+	timer := time.NewTimer(min(h.Rest(), most))
 	defer timer.Stop()
 	select {
 	case <-timer.C:

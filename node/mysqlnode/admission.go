@@ -185,24 +185,30 @@ func (n store) change(ctx context.Context, f admit.Facts, forget bool,
 	return is, explained(err)
 }
 
-// Raise implements admit.Store, with one statement. The rows are there, so that it inserts none.
+// Raise implements admit.Store, after the bound of the registers. The rows are there, so that it
+// inserts none.
 func (n store) Raise(ctx context.Context, _ admit.Facts, tokens map[int]fence.Token) error {
 	var rows strings.Builder
+	var highest fence.Token
 	for _, stripe := range slices.Sorted(maps.Keys(tokens)) { // two clients that lock rows in one order do not deadlock
 		token := tokens[stripe]
 		if stripe < 0 || stripe >= node.Stripes || token > fence.MaxToken {
 			return fmt.Errorf("another node has the register %d for stripe %d, which is invalid", uint64(token), stripe)
 		}
+		highest = max(highest, token)
 		if rows.Len() > 0 {
 			rows.WriteByte(',')
 		}
 		fmt.Fprintf(&rows, "(%d,%d,%d,0,x'',x'',x'')", stripe, random(), uint64(token))
 	}
-	conn, _, err := n.conn(ctx)
+	conn, s, err := n.conn(ctx)
 	if err != nil {
 		return explained(err)
 	}
 	defer conn.Close()
+	if err := raiseAhead(ctx, conn, int64(highest), s.same); err != nil {
+		return explained(err)
+	}
 	_, err = conn.ExecContext(ctx,
 		`INSERT INTO fenlock_stripes (stripe, version, token, turns, leases, waiters, notices) VALUES `+rows.String()+
 			` ON DUPLICATE KEY UPDATE version = VALUES(version), token = GREATEST(token, VALUES(token))`)

@@ -255,7 +255,7 @@ func TestFactsOfOthers(t *testing.T) {
 	var facts string
 	query(t, s, `SELECT facts FROM fenlock_meta`, &facts)
 	for name, c := range map[string]struct{ change, says string }{
-		"a newer format":         {`format = 2`, "the tables have the format 2"},
+		"a newer format":         {`format = 3`, "the tables have the format 3"},
 		"not JSON":               {`facts = 'x'`, "facts cannot be read"},
 		"JSON of another shape":  {`facts = '{"max_ttl_ms": "a"}'`, "facts cannot be read"},
 		"no memory":              {`facts = JSON_REMOVE(facts, '$.memory')`, "and not with which memory"},
@@ -265,7 +265,7 @@ func TestFactsOfOthers(t *testing.T) {
 		"other members, no mark": {`facts = '{"members": "x y"}'`, "another group"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			run(t, s, `UPDATE fenlock_meta SET format = 1, facts = '`+strings.ReplaceAll(facts, `'`, `''`)+
+			run(t, s, `UPDATE fenlock_meta SET format = 2, facts = '`+strings.ReplaceAll(facts, `'`, `''`)+
 				`', version = version + 1`,
 				`UPDATE fenlock_meta SET `+c.change+`, version = version + 1`)
 			before := contents(t, s)

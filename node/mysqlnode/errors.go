@@ -76,8 +76,10 @@ func advice(err error) (text string, permanent bool) {
 	case 1040, 1203, 1226:
 		return "the server has no connection left: raise max_connections (or max_user_connections), or use a smaller pool",
 			false
+	case 1034, 1035, 1194, 1195:
+		return "a crash of the server has left a table damaged: REPAIR TABLE fenlock_stripes, as a user with SELECT and INSERT", true
 	case 1205:
-		return "another session keeps a row of fenlock_stripes locked: an open transaction of another program? SHOW PROCESSLIST and information_schema.INNODB_TRX show it", false
+		return "another session keeps a row or table of fenlock locked: an open transaction of another program? SHOW PROCESSLIST and information_schema.INNODB_TRX show it", false
 	case 1969, 3024:
 		return "the statement took longer than max_statement_time (max_execution_time) allows; is the server overloaded, or a row locked?", false
 	case 1317:

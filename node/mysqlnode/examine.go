@@ -27,7 +27,7 @@ func (n *Node) examine(ctx context.Context, of node.Look, e *node.Examination) e
 		return err
 	}
 	defer conn.Close()
-	s, err := look(ctx, conn)
+	s, err := look(ctx, conn, n.own)
 	if err != nil {
 		return err
 	}
@@ -97,10 +97,10 @@ const fewConnections = 50
 
 // findings says what is wrong with a server's settings, or will be.
 func findings(s *session, set map[string]string) (found []node.Finding) {
-	if s.volatile != "" && !s.galera {
+	if s.unsynced != "" && !s.galera {
 		found = append(found, node.Found("durability", node.Warning,
 			"A crash of the server may lose locks that it has granted (%s), so it stays out for MaxTTL after each start.",
-			s.volatile).
+			s.unsynced).
 			Do("SET GLOBAL innodb_flush_log_at_trx_commit = 1, and sync_binlog = 1 if it has a binary log, and in its configuration file."))
 	}
 	if s.galera {

@@ -6,6 +6,9 @@ import (
 	"github.com/fenlock/fenlock/node/admit"
 )
 
+// Slack is by how much leases are longer.
+const Slack = slack
+
 // BeforeWrite has f called before each row is written, once it was read.
 func (n *Node) BeforeWrite(f func()) { n.beforeWrite = f }
 

@@ -107,8 +107,9 @@ func TestCopyOfTheTables(t *testing.T) {
 // server, and under another one.
 func TestCopyOfTheData(t *testing.T) {
 	t.Parallel()
-	s, other := testserver.StartMariaDB(t), testserver.StartMariaDB(t)
-	n := used(t, s, brief)
+	s, other := durable(t, testserver.StartMariaDB(t)), testserver.StartMariaDB(t)
+	n := made(t, s, brief, true)
+	admitted(t, n, brief)
 	s.Stop()
 	saved := t.TempDir()
 	replace := func(to, from string) {
@@ -171,11 +172,11 @@ func TestTablesOfAnotherEngine(t *testing.T) {
 	s := testserver.StartMariaDB(t)
 	for _, table := range []string{"fenlock_meta", "fenlock_stripes"} {
 		used(t, s, brief).Close()
-		run(t, s, `ALTER TABLE `+table+` ENGINE=MyISAM`)
+		run(t, s, `ALTER TABLE `+table+` ENGINE=Aria`)
 		n := open(t, s.URL())
 		join(t, n, brief, false)
 		_, err := n.Do(t.Context(), as(node.Acquire, request(node.Acquire, "a"), brief))
-		refused(t, err, table, "MyISAM", "only InnoDB")
+		refused(t, err, table, "Aria", "only InnoDB")
 	}
 }
 

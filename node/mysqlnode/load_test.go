@@ -14,7 +14,7 @@ import (
 // something. Its waiters are passed over meanwhile, and one that has ended at once.
 func TestListenerIsCutOff(t *testing.T) {
 	t.Parallel()
-	s := testserver.StartMariaDB(t)
+	s := durable(t, testserver.StartMariaDB(t))
 	n, other := ready(t, s), ready(t, s)
 	lock := take(t, n, "a")
 	client := fmt.Sprintf("%032d", 7)

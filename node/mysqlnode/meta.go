@@ -16,7 +16,7 @@ import (
 
 // format is the version of the tables and of what is in them. A program that finds
 // another one must not touch them: it does not know what they promise.
-const format = 1
+const format = 2
 
 // meta is the row of fenlock_meta: what the clients of the group agree on, and which run
 // of which server may vote.
@@ -112,6 +112,9 @@ func (m *meta) write(ctx context.Context, conn *sql.Conn, s *session, after meta
 		tables = `fenlock_meta AS m JOIN fenlock_stripes AS s`
 		// also of one below zero
 		more = fmt.Sprintf(`, s.leases = x'', s.version = (s.version ^ %d) & %d`, random()|1, math.MaxInt64)
+		if s.unlogged {
+			more += `, s.token = GREATEST(s.token, m.ahead)`
+		}
 	}
 	return changed(ctx, conn, s.with(`sql_safe_updates=0`, `UPDATE`,
 		fmt.Sprintf(`%s SET m.version = %d, m.facts = %s, m.made = %s%s WHERE m.id = 1 AND m.version = %d AND %s`,

@@ -74,10 +74,10 @@ func TestTables(t *testing.T) {
 
 	var facts string
 	query(t, s, `SELECT HEX(facts) FROM fenlock_meta`, &facts)
-	run(t, s, `UPDATE fenlock_meta SET format = 2, version = version + 1`)
-	fails("format 2", "format 1")
-	refuses("format 2", "format 1")
-	run(t, s, `UPDATE fenlock_meta SET format = 1, facts = 'x', version = version + 1`)
+	run(t, s, `UPDATE fenlock_meta SET format = 1, version = version + 1`)
+	fails("format 1", "format 2")
+	refuses("format 1", "format 2")
+	run(t, s, `UPDATE fenlock_meta SET format = 2, facts = 'x', version = version + 1`)
 	fails("not fenlock")
 	run(t, s, `UPDATE fenlock_meta SET facts = x'`+facts+`', version = version + 1`)
 	run(t, s, fmt.Sprintf(`UPDATE fenlock_stripes SET leases = x'ff' WHERE stripe = %d`, node.Stripe("a")))

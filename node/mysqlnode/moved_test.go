@@ -133,8 +133,8 @@ func (m *mover) serve(client net.Conn) {
 // server. That is a promoted replica, which has the same row, and no mark. It does nothing there.
 func TestMovedConnection(t *testing.T) {
 	t.Parallel()
-	s, replica := testserver.StartMariaDB(t), testserver.StartMariaDB(t)
-	n := used(t, s, time.Hour)
+	s, replica := durable(t, testserver.StartMariaDB(t)), testserver.StartMariaDB(t)
+	n := made(t, s, time.Hour, true)
 	lock := as(node.Acquire, request(node.Acquire, "held"), time.Minute)
 	lock.Token = want(t, node.Granted)(n.Do(t.Context(), lock)).Register
 	s.Stop()

@@ -87,7 +87,8 @@ func New(db *sql.DB, name string) (*Node, error) {
 func newNode(name string, db *sql.DB) *Node {
 	p := &pool{db: db, steady: make(map[string]*steady)}
 	n := &Node{pool: p, location: location{db: db}}
-	n.Queued = cas.NewQueued(n, store{p}, cas.Config{Kind: "mysql", Name: name, Explain: explained, MaxRecord: maxStripe})
+	n.Queued = cas.NewQueued(n, store{p}, cas.Config{Kind: "mysql", Name: name, Explain: explained, MaxRecord: maxStripe,
+		Exact: true, Slack: slack})
 	p.patience, p.finish = context.WithCancel(n.Life())
 	p.joined = n.Admission().Joined
 	return n

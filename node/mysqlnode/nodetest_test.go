@@ -26,9 +26,12 @@ func TestConformance(t *testing.T) {
 		// New tables for each rule would take most of its time.
 		run(t, s, `UPDATE fenlock_stripes SET version = version + 1, token = 0, leases = '', waiters = '', notices = '', turns = 0`,
 			`DELETE FROM fenlock_listeners`)
-		return nodetest.Harness{Node: ready(t, s), Other: ready(t, s), Wait: time.Sleep}
+		return nodetest.Harness{Node: ready(t, s), Other: ready(t, s), Wait: wait}
 	})
 }
+
+// wait is a sleep for leases to end: they may be longer by what clocks may differ.
+func wait(d time.Duration) { time.Sleep(d + mysqlnode.Slack) }
 
 // maxTTL is the longest lease of the groups of one that tests make.
 const maxTTL = 200 * 365 * 24 * time.Hour
@@ -69,6 +72,16 @@ func open(t testing.TB, url string) *mysqlnode.Node {
 func ready(t testing.TB, s *testserver.MariaDB) *mysqlnode.Node {
 	t.Helper()
 	return made(t, s, maxTTL, true)
+}
+
+// durable makes tables of which a crash loses nothing, and returns the server.
+func durable(t testing.TB, s *testserver.MariaDB) *testserver.MariaDB {
+	t.Helper()
+	if err := open(t, s.URL()).Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	run(t, s, `ALTER TABLE fenlock_stripes ENGINE=InnoDB`)
+	return s
 }
 
 // made opens a node on a server, with tables, in a group of one.

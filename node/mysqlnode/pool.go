@@ -20,6 +20,7 @@ type pool struct {
 
 	sessions sessions
 	facts    atomic.Pointer[meta] // as read last
+	ahead    atomic.Int64         // of fenlock_meta, as read or written last
 	joined   func() bool          // whether the client is in a group
 
 	patience context.Context // until Finish
@@ -68,7 +69,7 @@ func (n *pool) session(ctx context.Context, conn *sql.Conn) (*session, error) {
 			return s, nil
 		}
 	}
-	s, err := look(ctx, conn)
+	s, err := look(ctx, conn, n.own)
 	if err == nil {
 		err = n.sessions.in(s.database)
 	}

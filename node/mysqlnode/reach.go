@@ -38,15 +38,17 @@ func (s *session) gone() string {
 	return `(` + gone + `)`
 }
 
-// reach reports whether a client listens for a waiter. It is believed where it is not known.
-func (s *session) reach(ctx context.Context, conn *sql.Conn, waiter string) (bool, error) {
+// reach reports whether a client listens for a waiter. It is believed where it is not known. The
+// connection is one that this one may wake, 0 for none.
+func (s *session) reach(ctx context.Context, conn *sql.Conn, waiter string) (is bool, connection int64, err error) {
 	var gone bool
-	err := conn.QueryRowContext(ctx, fmt.Sprintf(`SELECT %s FROM fenlock_listeners AS l
-		LEFT JOIN information_schema.PROCESSLIST AS p ON p.ID = l.connection WHERE l.client = %s`, s.gone(), literal([]byte(engine.ClientOf(waiter))))).Scan(&gone)
+	err = conn.QueryRowContext(ctx, fmt.Sprintf(`SELECT %s, IF(%s AND p.ID IS NOT NULL, l.connection, 0) FROM fenlock_listeners AS l
+		LEFT JOIN information_schema.PROCESSLIST AS p ON p.ID = l.connection WHERE l.client = %s`, s.gone(), s.besideUs(),
+		literal([]byte(engine.ClientOf(waiter))))).Scan(&gone, &connection)
 	if errors.Is(err, sql.ErrNoRows) {
-		return false, nil
+		return false, 0, nil
 	}
-	return err == nil && !gone, err
+	return err == nil && !gone, connection, err
 }
 
 // forget removes the listeners whose clients are known to be gone. Where that is not known, those

@@ -30,9 +30,13 @@ type session struct {
 	same     string        // a condition: the server is that with the identity, and the database is the one that was used
 	started  int64         // when this run of it began, in seconds since 1970 on its clock; 0: it does not matter
 	now      time.Duration
-	volatile string // why a crash may lose what was committed, "" if it does not
+	unsynced string // why a crash may lose what was committed, "" if it does not
+	unlogged bool   // the leases are in a table that a crash may lose
+	volatile string // why a crash may lose leases, "" if it does not
 	flushing string // the settings that this depends on, and that can be changed while it runs
 	galera   bool
+	own      bool   // the connection is the node's own
+	writable string // how it says that it is not read-only
 }
 
 // flushing are the settings on which it depends whether a crash loses something, as far as
@@ -114,17 +118,18 @@ func (s *sessions) put(key weak.Pointer[byte], found *session) {
 	s.seen[key] = found
 }
 
-// look asks a server what it is, and how it keeps what is committed.
-func look(ctx context.Context, conn *sql.Conn) (*session, error) {
-	s := &session{}
+// look asks a server what it is, and how it keeps what is committed. On a connection of one's own
+// nothing else sets variables, begins transactions or uses another database.
+func look(ctx context.Context, conn *sql.Conn, own bool) (*session, error) {
+	s := &session{own: own}
 	// The settings are read before it is decided what they mean: a change is found later.
 	var autocommit int
 	var most uint64
 	var logged bool
 	if err := conn.QueryRowContext(ctx,
 		`SELECT @@version, `+flushing+
-			`, @@autocommit, @@sql_select_limit, NOT @@log_bin OR @@sql_log_bin AND @@binlog_format <> 'STATEMENT'`).
-		Scan(&s.version, &s.flushing, &autocommit, &most, &logged); err != nil {
+			`, @@global.read_only, @@autocommit, @@sql_select_limit, NOT @@log_bin OR @@sql_log_bin AND @@binlog_format <> 'STATEMENT'`).
+		Scan(&s.version, &s.flushing, &s.writable, &autocommit, &most, &logged); err != nil {
 		return nil, err
 	}
 	// A statement that compares servers does nothing on a replica. One that is promoted would have
@@ -137,6 +142,9 @@ func look(ctx context.Context, conn *sql.Conn) (*session, error) {
 	}
 	if err := committing(autocommit, 0); err != nil {
 		return nil, err
+	}
+	if s.writable != "0" { // a word since MariaDB 12
+		s.writable = "OFF"
 	}
 	s.mariadb = strings.Contains(s.version, "MariaDB")
 	if err := s.supported(); err != nil {
@@ -152,7 +160,7 @@ func look(ctx context.Context, conn *sql.Conn) (*session, error) {
 		return nil, err
 	}
 	s.galera = strings.EqualFold(set["wsrep_on"], "ON")
-	s.volatile = notDurable(set)
+	s.unsynced = notDurable(set)
 	for _, uid := range []string{"server_uid", "server_uuid"} { // MariaDB has the first since 10.6.17 and 10.11.7
 		if set[uid] != "" {
 			s.uid = uid
@@ -179,19 +187,27 @@ func (s *session) locate(ctx context.Context, conn *sql.Conn) error {
 	var database, other sql.NullString
 	var meta, stripes sql.NullInt64
 	const came = `(SELECT UNIX_TIMESTAMP(MAX(CREATE_TIME)) FROM information_schema.PARTITIONS WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = `
-	const others = `(SELECT MIN(CONCAT(TABLE_NAME, ' is kept by the engine ', ENGINE)) FROM information_schema.TABLES
+	const engines = `(SELECT GROUP_CONCAT(CONCAT(TABLE_NAME, ' is kept by the engine ', ENGINE) ORDER BY TABLE_NAME DESC) FROM information_schema.TABLES
 		WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME IN ('fenlock_meta', 'fenlock_stripes', 'fenlock_listeners') AND ENGINE <> 'InnoDB')`
 	err := conn.QueryRowContext(ctx,
 		s.with(`time_zone='+00:00'`, `SELECT`,
-			`CAST(DATABASE() AS BINARY), `+came+`'fenlock_meta'), `+came+`'fenlock_stripes'), `+others)).
+			`CAST(DATABASE() AS BINARY), `+came+`'fenlock_meta'), `+came+`'fenlock_stripes'), `+engines)).
 		Scan(&database, &meta, &stripes, &other)
-	if err == nil && other.Valid {
+	s.unlogged = other.String == unlogged
+	switch {
+	case err == nil && s.unlogged && s.galera:
+		err = engine.Misconfiguredf("the table %s, which Galera does not replicate: ALTER TABLE fenlock_stripes ENGINE=InnoDB",
+			unlogged)
+	case err == nil && other.Valid && !s.unlogged:
 		err = engine.Misconfiguredf("the table %s: only InnoDB is known to keep what it has committed", other.String)
 	}
+	if s.volatile = s.unsynced; s.unlogged {
+		s.volatile = "fenlock_stripes is not logged"
+	}
 	s.database = database.String
-	s.same = `CAST(DATABASE() AS BINARY) <=> ` + literal([]byte(s.database))
-	if !s.galera { // its members are one: which of them answers does not matter
-		s.same += ` AND ` + s.identityOf() + ` = ` + literal([]byte(s.identity))
+	s.same = s.identityOf() + ` = ` + literal([]byte(s.identity))
+	if !s.own {
+		s.same += ` AND CAST(DATABASE() AS BINARY) <=> ` + literal([]byte(s.database))
 	}
 	if s.tables = s.database; !s.galera { // each member of a cluster has files of its own
 		s.tables += fmt.Sprintf(" %d %d", meta.Int64, stripes.Int64)
@@ -199,6 +215,9 @@ func (s *session) locate(ctx context.Context, conn *sql.Conn) error {
 	}
 	return err
 }
+
+// unlogged is what is found of the tables that Migrate makes on MariaDB.
+const unlogged = "fenlock_stripes is kept by the engine MyISAM"
 
 // with returns a statement, which begins with a verb, that has a variable set for itself only.
 func (s *session) with(setting, verb, rest string) string {
@@ -230,10 +249,17 @@ func (s *session) here(volatile bool) string {
 }
 
 // unchanged returns more of a condition, for a write on a connection on which nothing was read
-// before: what read refuses.
-func (s *session) unchanged() string {
-	return fmt.Sprintf(` AND @@autocommit = 1 AND %s = 0 AND CAST(@@global.read_only AS CHAR) IN ('0', 'OFF')`,
-		s.inTransaction())
+// before. It has what read refuses, and that the server's clock is where it was reckoned to be.
+func (s *session) unchanged(clock time.Duration) string {
+	where := fmt.Sprintf(` AND @@global.read_only = '%s' AND %s + %s BETWEEN %d AND %d`, s.writable,
+		clockBegan, clockSince, clock.Microseconds()+1, (clock + slack).Microseconds())
+	if !s.own {
+		where += ` AND @@autocommit = 1 AND ` + s.inTransaction() + ` = 0`
+	}
+	if !s.unlogged {
+		where += ` AND ` + flushing + ` = ` + literal([]byte(s.flushing))
+	}
+	return where
 }
 
 // errMoved is the error for a connection that leads to another server, or database, than it did.

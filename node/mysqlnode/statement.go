@@ -17,6 +17,7 @@ type row struct {
 	cas.Record
 	version  int64 // random: another one after each write, so that none comes back
 	meta     int64 // the version of fenlock_meta
+	ahead    int64 // no register of the node is larger
 	now      time.Duration
 	here     bool   // it is the server that was looked at
 	session  int64  // the connection's number
@@ -26,7 +27,8 @@ type row struct {
 // read reads the row of a stripe, and what has to be known of the server and the
 // connection with it, in one statement.
 func (s *session) read(ctx context.Context, conn *sql.Conn, number int) (row, error) {
-	query := fmt.Sprintf(`SELECT m.version, s.version, s.token, s.leases, s.waiters, s.notices, s.turns, %s,
+	query := fmt.Sprintf(`SELECT m.version, m.ahead,
+		s.version, s.token, s.leases, s.waiters, s.notices, s.turns, %s,
 		@@global.read_only, @@autocommit, %s, %s, CONNECTION_ID(), %s
 		FROM fenlock_meta AS m LEFT JOIN fenlock_stripes AS s ON s.stripe = %d WHERE m.id = 1`, clock, s.inTransaction(), s.same, flushing, number)
 	for range 3 {
@@ -35,8 +37,8 @@ func (s *session) read(ctx context.Context, conn *sql.Conn, number int) (row, er
 		var at reading
 		var readOnly string
 		var autocommit, transaction int
-		err := conn.QueryRowContext(ctx, query).Scan(&r.meta, &version, &token, &r.Leases, &r.Queues, &r.Notices, &turns,
-			&at.began, &at.since, &readOnly, &autocommit, &transaction, &r.here, &r.session, &r.flushing)
+		err := conn.QueryRowContext(ctx, query).Scan(&r.meta, &r.ahead, &version, &token, &r.Leases, &r.Queues, &r.Notices,
+			&turns, &at.began, &at.since, &readOnly, &autocommit, &transaction, &r.here, &r.session, &r.flushing)
 		switch {
 		case errors.Is(err, sql.ErrNoRows):
 			return r, engine.Misconfiguredf("the table fenlock_meta is empty: %s", runMigrate)
@@ -96,8 +98,9 @@ func changed(ctx context.Context, conn *sql.Conn, statement string) (is bool, er
 }
 
 // write writes a row if its version is still the one that was read, and if a condition says so: see
-// session.here. It reports whether it was.
-func write(ctx context.Context, conn *sql.Conn, stripe int, before cas.Record, was int64, after cas.Record,
+// session.here. The mark has to be the one that was read too, and the register one that was written
+// ahead. It reports whether it was written.
+func write(ctx context.Context, conn *sql.Conn, stripe int, before cas.Record, was, meta int64, after cas.Record,
 	version int64, condition string) (is bool, err error) {
 	set := fmt.Sprintf(`UPDATE fenlock_stripes SET version = %d, token = %d, leases = %s`, version, uint64(after.Register),
 		literal(after.Leases))
@@ -108,5 +111,15 @@ func write(ctx context.Context, conn *sql.Conn, stripe int, before cas.Record, w
 	if string(after.Notices) != string(before.Notices) {
 		set += fmt.Sprintf(`, notices = %s, turns = %d`, literal(after.Notices), after.Told.Microseconds())
 	}
-	return changed(ctx, conn, fmt.Sprintf(`%s WHERE stripe = %d AND version = %d AND %s`, set, stripe, was, condition))
+	return changed(ctx, conn, fmt.Sprintf(
+		`%s WHERE stripe = %d AND version = %d AND %s AND `+
+			`(SELECT version FROM fenlock_meta WHERE id = 1 AND ahead >= %d) = %d`,
+		set, stripe, was, condition, uint64(after.Register), meta))
+}
+
+// raiseAhead has all registers bounded by a larger number, on the disk.
+func raiseAhead(ctx context.Context, conn *sql.Conn, token int64, condition string) error {
+	_, err := conn.ExecContext(ctx, fmt.Sprintf(`UPDATE fenlock_meta SET ahead = GREATEST(ahead, %d) WHERE id = 1 AND %s`,
+		token, condition))
+	return err
 }

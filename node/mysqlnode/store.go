@@ -10,6 +10,7 @@ import (
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/cas"
+	"github.com/fenlock/fenlock/node/engine"
 )
 
 // store is what package cas asks of a server.
@@ -18,9 +19,11 @@ type store struct{ *pool }
 // state is what a Save compares, and the facts of an admission.
 type state struct {
 	version int64 // of the row
+	meta    int64 // the version of fenlock_meta
 	place   string
-	conn    *sql.Conn // on which it was read, until the operation is over; nil: a later one
-	server  *session  // at the other end of it
+	conn    *sql.Conn        // on which it was read, until the operation is over; nil: a later one
+	server  *session         // at the other end of it
+	parked  map[string]int64 // connections of the clients that Reachable has found, to wake them
 }
 
 // Load implements cas.Store. The connection is kept for the write: that it is in no transaction was
@@ -53,16 +56,21 @@ func (n store) load(ctx context.Context, conn *sql.Conn, s *session, stripe int)
 	if errors.Is(err, errMoved) || errors.Is(err, errShared) || errors.As(err, &format) {
 		return cas.Loaded{}, err
 	}
-	l := cas.Loaded{Clock: r.now, Record: r.Record, Server: s.identity, Votes: votes, Unfit: err,
-		State: state{r.version, s.place(), conn, s}}
+	n.ahead.Store(r.ahead)
+	l := cas.Loaded{Clock: r.now - early, Record: r.Record, Server: s.identity, Votes: votes, Unfit: err,
+		State: state{r.version, r.meta, s.place(), conn, s, map[string]int64{}}}
 	if m := n.facts.Load(); m != nil {
 		l.Terms = m.terms()
 	}
 	return l, nil
 }
 
-// Save implements cas.Store. A release may come without a Load, on a connection of its own. What
-// decides whether it can be carried out there is in its conditions.
+// aheadBy is by how much the bound of the registers exceeds the token that needs it. Tokens follow
+// the clients' clocks, in microseconds, so that it is written every ten minutes.
+const aheadBy = 10 * 60 * 1_000_000
+
+// Save implements cas.Store. It may come without a Load, on a connection of its own. What decides
+// whether it can be carried out there is in its conditions.
 func (n store) Save(ctx context.Context, stripe int, r cas.Record, over cas.Loaded) (cas.Loaded, error) {
 	if n.beforeWrite != nil {
 		n.beforeWrite()
@@ -78,10 +86,18 @@ func (n store) Save(ctx context.Context, stripe int, r cas.Record, over cas.Load
 		if s.place() != was.place {
 			return over, cas.ErrConflict // it is to be looked at
 		}
-		where = s.unchanged()
+		where = s.unchanged(over.Clock)
+	}
+	here := s.here(n.volatile())
+	if token := int64(r.Register); token > n.ahead.Load() {
+		token = min(token+aheadBy, int64(fence.MaxToken))
+		if err := raiseAhead(ctx, conn, token, here); err != nil {
+			return over, again(node.NotSent(err)) // the bound counts for nothing
+		}
+		n.ahead.Store(token)
 	}
 	version := random()
-	is, err := write(ctx, conn, stripe, over.Record, was.version, r, version, s.here(n.volatile())+where)
+	is, err := write(ctx, conn, stripe, over.Record, was.version, was.meta, r, version, here+where)
 	if err = unwritten(err); errors.Is(err, node.ErrNotSent) {
 		return over, again(err)
 	}
@@ -91,7 +107,9 @@ func (n store) Save(ctx context.Context, stripe int, r cas.Record, over cas.Load
 	if !is {
 		return over, cas.ErrConflict
 	}
-	over.Record, over.Clock, over.Close, over.State = r, 0, nil, state{version: version, place: was.place, server: s}
+	wake(ctx, conn, r.Fresh, was.parked)
+	over.Record, over.Clock, over.Close = r, 0, nil
+	over.State = state{version: version, meta: was.meta, place: was.place, server: s, parked: was.parked}
 	return over, nil
 }
 
@@ -113,7 +131,24 @@ func (n store) Reachable(ctx context.Context, over cas.Loaded, client string) (b
 		}
 		defer conn.Close()
 	}
-	return s.reach(ctx, conn, client)
+	is, connection, err := s.reach(ctx, conn, client)
+	if connection != 0 {
+		was.parked[client] = connection
+	}
+	return is, err
+}
+
+// wake ends the waiting of those that were told something. If that fails, they look by themselves.
+func wake(ctx context.Context, conn *sql.Conn, notices []string, parked map[string]int64) {
+	for _, text := range notices {
+		if n, is := node.ParseNotice(text); is {
+			client := engine.ClientOf(n.Waiter)
+			if connection := parked[client]; connection != 0 {
+				conn.ExecContext(ctx, fmt.Sprintf(`KILL QUERY %d`, connection))
+				delete(parked, client)
+			}
+		}
+	}
 }
 
 // again marks the error of a connection that turned out to be broken before anything was written on

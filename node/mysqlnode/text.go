@@ -31,6 +31,13 @@ const (
 // longStatement is more than any statement here takes until the clock is read.
 const longStatement = time.Minute
 
+// A write without a read has the server's clock as this process reckons it. The server compares:
+// its clock may not be behind that, and no further ahead than the slack.
+const (
+	early = 10 * time.Millisecond // that this process's clock may have gained since the read
+	slack = 200 * time.Millisecond
+)
+
 // reading is a clock that was read.
 type reading struct{ began, since int64 }
 

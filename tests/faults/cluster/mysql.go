@@ -11,22 +11,17 @@ import (
 	"github.com/fenlock/fenlock/internal/testserver"
 )
 
-// MySQL is MariaDB. If it need not wait for the disk, each start costs as much as a crash
-// may have: that it was none is not known.
+// MySQL is MariaDB. Its leases do not wait for the disk. Each start costs as much as a crash may
+// have, since that it was none is not known.
 var MySQL = &Engine{
 	Name: "mysql", TTL: TTL, WallClock: true, preloads: true,
 	Crash: func(p Persistence) Loss {
 		if p == Always {
-			return Nothing
+			return Leases
 		}
 		return Registers
 	},
-	Start: func(p Persistence) Loss {
-		if p == Always {
-			return Nothing
-		}
-		return Leases
-	},
+	Start: func(Persistence) Loss { return Leases },
 	start: func(t testing.TB, p Persistence, environment []string) Server {
 		return mariadb{testserver.StartMariaDBWith(t, environment, fmt.Sprint("innodb-flush-log-at-trx-commit=", flushes[p]))}
 	},
