@@ -81,8 +81,10 @@ func TestWriteAfterTheNote(t *testing.T) {
 			if kind == node.Acquire || kind == node.ForceRelease {
 				r = as(kind, request(kind, "free for "+op), brief)
 			}
+			var noted time.Time
 			n.BeforeWrite(func() {
 				n.BeforeWrite(nil)
+				noted = time.Now()
 				f, err := n.Store().Facts(t.Context())
 				if err != nil || !f.Votes {
 					t.Errorf("%+v, %v", f, err)
@@ -91,7 +93,10 @@ func TestWriteAfterTheNote(t *testing.T) {
 					t.Errorf("%v, %v", done, err)
 				}
 			})
-			want(t, node.Rejoining)(n.Do(t.Context(), r))
+			a, err := n.Do(t.Context(), r)
+			if late := time.Since(noted) > brief; err != nil || a.Status != node.Rejoining && !late {
+				t.Errorf("%+v, %v", a, err) // a slow machine may have it admitted meanwhile
+			}
 			admitted(t, n, brief)
 		})
 	}

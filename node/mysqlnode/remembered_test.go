@@ -93,3 +93,13 @@ func TestRememberedRowIsLookedAtAgain(t *testing.T) {
 	want(t, node.Granted)(other.Do(t.Context(), request(node.Acquire, "a")))
 	want(t, node.Held)(n.Do(t.Context(), request(node.Acquire, "a"))) // free, as n remembers
 }
+
+// A mark that was made anew is not that under which this process has written last.
+func TestRememberedRowOfAnotherMark(t *testing.T) {
+	t.Parallel()
+	s := testserver.StartMariaDB(t)
+	n := ready(t, s)
+	lock := take(t, n, "a")
+	run(t, s, `UPDATE fenlock_meta SET version = 0, facts = '{}'`)
+	want(t, node.Rejoining)(n.Do(t.Context(), as(node.Extend, lock)))
+}
