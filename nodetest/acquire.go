@@ -1,6 +1,7 @@
 package nodetest
 
 import (
+	"fmt"
 	"math"
 	"time"
 
@@ -74,6 +75,29 @@ func leaseEndsByItself(s *suite) {
 	s.leased("a", "", false, 7)
 	s.register(s.want(node.Granted)(s.other.Acquire(s.ctx, request("a", "next", 0))), 8)
 	s.register(s.want(node.Granted)(s.other.Acquire(s.ctx, request(unseen, "next", 0))), 8)
+}
+
+// A clock that runs fast, or is in a smaller unit, has another client take the name from its
+// holder. Half of a lease passes. A try in which this machine has spent all of it shows nothing.
+func leaseLastsItsTTL(s *suite) {
+	const ttl = time.Second
+	for i := range 5 {
+		name := fmt.Sprint("a", i)
+		began := time.Now()
+		s.want(node.Granted)(s.node.Acquire(s.ctx, lasting(request(name, "", 0), ttl)))
+		if s.fast {
+			s.wait(ttl / 2)
+		} else {
+			time.Sleep(ttl / 2) // not wait, which may add to it
+		}
+		a, err := s.other.Acquire(s.ctx, request(name, "", 0))
+		if passed := time.Since(began); passed >= ttl {
+			continue
+		} else if err != nil || a.Status != node.Held {
+			s.fail("%v after an acquire with a TTL of %v another client was answered %+v, %v; want held", passed, ttl, a, err)
+		}
+		return
+	}
 }
 
 // A TTL that rounds to 0 ms makes some stores delete the key and report success (bsm/redislock,

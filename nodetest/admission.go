@@ -464,13 +464,14 @@ func oneOfManyAdmits(s *admissionSuite) {
 	s.lost(clients[0], had)
 	s.let(2 * shortLease)
 	var wait sync.WaitGroup
-	granted := make(chan fence.Token, len(clients))
+	granted := make(chan [2]time.Duration, len(clients)) // when each was asked for, and answered
 	for _, n := range clients {
 		wait.Go(func() {
 			for range 20 {
+				asked := s.passed()
 				a, err := s.do(n, node.Acquire, request("name", "", 0))
 				if err == nil && a.Status == node.Granted {
-					granted <- a.Register
+					granted <- [2]time.Duration{asked, s.passed()}
 				}
 				if err == nil && a.Status != node.Rejoining {
 					return
@@ -480,8 +481,15 @@ func oneOfManyAdmits(s *admissionSuite) {
 		})
 	}
 	wait.Wait()
-	if len(granted) > 1 {
-		s.fail("%d clients have been granted one name", len(granted))
+	close(granted)
+	var all [][2]time.Duration
+	for b := range granted {
+		for _, a := range all {
+			if max(a[1], b[1])-min(a[0], b[0]) < shortLease {
+				s.fail("two clients have been granted one name at once, in %v and %v", a, b)
+			}
+		}
+		all = append(all, b)
 	}
 	s.until(clients[0], "another name")
 }

@@ -40,6 +40,7 @@ type broken struct {
 	bootless                          bool // leases do not end with the boot
 
 	start func(c *startClient, r node.Request, call node.Call)
+	tell  func(r *rejoiner, all *node.Registers)
 }
 
 // served is an operation that is carried out.

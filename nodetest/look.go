@@ -218,3 +218,26 @@ func registersAreComplete(s *suite) {
 		}
 	}
 }
+
+// Two nodes of one store are one: its locks would have fewer copies than a majority is counted by.
+// So a store has one name for all clients, and so has its memory as long as nothing is lost.
+func registersNameOneStore(s *suite) {
+	var before node.Registers
+	for i := range 4 {
+		client := []*watched{s.node, s.other}[i%2]
+		rejoiner, ok := client.Engine().(node.Rejoiner)
+		if !ok {
+			return // this engine does not forget
+		}
+		s.want(node.Granted)(client.Acquire(s.ctx, request(fmt.Sprint("name ", i), "", 0)))
+		r, err := rejoiner.Registers(s.ctx)
+		if err != nil {
+			s.Fatal(err)
+		}
+		if r.Server == "" || r.Memory == "" || i > 0 && (r.Server != before.Server || r.Memory != before.Memory) {
+			s.Fatalf("the store calls itself %q with the memory %q, and was %q with %q", r.Server, r.Memory,
+				before.Server, before.Memory)
+		}
+		before = r
+	}
+}

@@ -28,6 +28,7 @@ var mutants = []mutant{
 
 	{"grant does not raise the register", "AcquireGrantsTheLargerOfNextAndProposal",
 		after(func(s *served) { s.Register = s.was.Register }, node.Acquire)},
+	{"the clock is fast", "LeaseLastsItsTTL", before(func(s *served) { s.now *= 2 }, node.Acquire)},
 	{"a lease outlives the boot", "LeasesEndWithTheBoot", func(n *broken) { n.bootless = true }},
 	{"grant takes a proposal that was used", "AcquireGrantsTheLargerOfNextAndProposal", before(func(s *served) {
 		if !s.Leased(s.now) && s.r.Token > 0 && s.r.Token == s.Register {
@@ -307,6 +308,7 @@ var kinds = []struct {
 	{mutants, func(n *broken) node.Node { return &client{broken: n} }, true},
 	{queueMutants, func(n *broken) node.Node { return &queuer{&client{broken: n}} }, true},
 	{startMutants, func(n *broken) node.Node { return &startClient{client: &client{broken: n}} }, false},
+	{rejoinMutants, func(n *broken) node.Node { return &rejoiner{client: &client{broken: n}} }, false},
 	{sharedMutants, func(n *broken) node.Node { return &sharer{&client{broken: n}} }, false},
 }
 

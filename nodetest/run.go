@@ -18,7 +18,7 @@ type Harness struct {
 	// is joined and admitted. Other is a second client of the same store, as
 	// another process would have. The suite closes both.
 	Node, Other node.Node
-	// Wait lets at least d pass on the store's clock: it moves a fake clock, or
+	// Wait lets at least d pass on the store's clock: it moves a fake clock by d, or
 	// is time.Sleep. For a store whose leases may outlive their TTL by a known
 	// time, add that here.
 	Wait func(d time.Duration)
@@ -99,7 +99,7 @@ func nameOf(rule any) string {
 func newSuite(t *testing.T, open func(t *testing.T) Harness) *suite {
 	noLeak(t)
 	given := open(t)
-	s := &suite{T: t, ctx: t.Context(), wait: given.Wait, reboot: given.Reboot, fail: t.Fatalf}
+	s := &suite{T: t, ctx: t.Context(), wait: given.Wait, fast: given.Fast, reboot: given.Reboot, fail: t.Fatalf}
 	s.patience = cmp.Or(given.Patience, 10*time.Second)
 	s.node, s.other = &watched{Node: given.Node, in: s}, &watched{Node: given.Other, in: s}
 	t.Cleanup(func() {
@@ -115,13 +115,13 @@ func newSuite(t *testing.T, open func(t *testing.T) Harness) *suite {
 // cases are the rules, in the order in which a new engine grows.
 var cases = []func(*suite){
 	acquireGrantsTheLargerOfNextAndProposal, registerServesItsWholeStripe, acquireRefusesWhileLeased,
-	acquireRefusesItsOwnHolder, leaseEndsByItself, badTTLChangesNothing, hugeTTLIsNeverAnEmptyGrant,
+	acquireRefusesItsOwnHolder, leaseEndsByItself, leaseLastsItsTTL, badTTLChangesNothing, hugeTTLIsNeverAnEmptyGrant,
 	badTokenChangesNothing, tokensStayExact, emptyHolderChangesNothing, unknownOperationChangesNothing,
 	confirmRaisesTheRegister, confirmRefusesAnOutrunToken, confirmNeedsTheLease, confirmDoesNotProlong,
 	extendSetsTheNewTTL, extendReportsTheOrigin, extendRepairsAVacantLease, extendTellsThatTheRegisterPassed,
 	extendRefusesAnothersLease, releaseFreesAtOnce, releaseLeavesAnothersLease, releaseAfterTheEndIsLost,
 	inspectShowsLeaseAndRegister, labelsAreShownIdentitiesAreNot, namesNeverMix, namesAreNotBookkeeping,
-	registersAreComplete,
+	registersAreComplete, registersNameOneStore,
 	leasesEndWithTheBoot,
 	oneOfTwoClientsWins, registersGrowUnderLoad, doneContextIsAnError, closeEndsOnlyThisClient,
 }

@@ -27,6 +27,7 @@ type suite struct {
 	ctx         context.Context
 	node, other *watched
 	wait        func(time.Duration)
+	fast        bool             // wait costs no real time
 	reboot      func() node.Node // nil: its clock does not begin anew
 	patience    time.Duration
 	fail        func(format string, args ...any) // Fatalf, or failf of a queueSuite
