@@ -19,18 +19,20 @@ type Keys interface {
 
 	// Get reads the values of some keys, in one step or in this order, after Look. Each is what the
 	// store had at some moment. It may be one of before that call only if a Put over it fails then.
+	// If Put does not compare the mark, ask the server that leads for it.
 	Get(ctx context.Context, keys ...string) ([]Value, error)
 
 	// Put writes a value, if the key's value is still the one that was read, and the store the one
 	// that was looked at. It returns the new version. The mark must be of the version that is
-	// given, 0 if there was none, where the store can compare it in the same step.
+	// given, 0 if there was none, where the store can compare it in the same step. A store that was
+	// made anew refuses a Put of before, also one of a key's first value.
 	Put(ctx context.Context, key string, data []byte, over Value, at Now, mark uint64) (version uint64, err error)
 
 	// Stripes returns the stripes that have a record, roughly: for those who look.
 	Stripes(ctx context.Context) ([]int, error)
 
-	// Scan calls yield for the record of each stripe that has one. None of them is older than the
-	// call.
+	// Scan calls yield for the record of each stripe that has one, from all pages of a listing. None
+	// of them is older than the call.
 	Scan(ctx context.Context, yield func(stripe int, v Value)) error
 }
 
@@ -48,9 +50,11 @@ type Now struct {
 type Value struct {
 	Data []byte
 	// Version is another one after each write, and larger than all that the store has had before,
-	// of any key. No two stores have one in common.
+	// of any key. No two stores have one in common. Where each key has versions of its own, the
+	// store's clock before random bits serves, if it is larger than the key's last one.
 	Version uint64
-	// Written is when it was written, by the store's clock, rounded up. Only that of MarkKey counts.
+	// Written is when it was written, by the store's clock, rounded up. Only that of MarkKey counts:
+	// a quarantine is counted from it, so that it must never be from before the write.
 	Written time.Duration
 }
 
