@@ -64,7 +64,9 @@
 // revision in common. The first write of a stripe, which has none, compares the last write of the
 // whole bucket instead. The mark itself is read, after the time. A lease that is made although the
 // mark was removed meanwhile ends, at the latest, the longest lease after that, as the quarantine
-// assumes.
+// assumes. There is one exception. A server that has lost the lead, and does not know yet, shows a
+// mark that was removed some seconds ago. If its network heals before the write, that lease may
+// outlive the quarantine by these seconds.
 //
 // What is found: the bucket was deleted and made anew; its servers have lost its files, and
 // made it again with the same time of creation, so that the mark is missing. It is out
