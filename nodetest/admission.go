@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -50,7 +51,7 @@ func RunAdmission(t *testing.T, open func(t *testing.T) Admission) {
 }
 
 var admissionScenes = []func(*admissionSuite){
-	wipedStoreWaitsForTheLongestLease, registersComeFromTheOthers, silentNodesAreWaitedFor,
+	wipedStoreWaitsForTheLongestLease, registersComeFromTheOthers, lostMemoriesAreListed, silentNodesAreWaitedFor,
 	newIsBelievedWhereAllAreNew, newIsNotBelievedBesideASilentNode, newIsNotBelievedBesideRecordedTerms,
 	newIsNotBelievedBesideRecordedMembers, newIsNotBelievedBesideARegister, newIsNotBelievedBesideAnAdmittedNode,
 	newIsNotBelievedOnAUsedStore, anotherMaxTTLIsRefused, anotherGroupIsRefused, othersOfAnotherGroupAreRefused,
@@ -236,6 +237,18 @@ func registersComeFromTheOthers(s *admissionSuite) {
 	s.Wipe()
 	if _, a := s.until(s.client(nil), "name"); a.Register <= before {
 		s.fail("the register is %d after the loss, and another node has promised %d", a.Register, before)
+	}
+}
+
+// The memories that were lost together are recorded by any name: one need not wait for another.
+func lostMemoriesAreListed(s *admissionSuite) {
+	const lost = "of 100 %, after "
+	s.peers[0].say(node.Registers{Memory: lost})
+	s.Wipe()
+	n := s.client(nil)
+	s.until(n, "name")
+	if empty := s.registers(n).Empty; !slices.Contains(empty, lost) {
+		s.fail("%q is lost as well, and it has recorded that %q are", lost, empty)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 	"sync"
 	"time"
 
@@ -291,6 +292,9 @@ var forgetfulMutants = []struct {
 		w.facts = func(_ *forgetful, f *admit.Facts) { f.Out += shortLease / 2 }
 	}},
 	{"registers are not raised", "RegistersComeFromTheOthers", func(w *wrongs) { w.raisesNothing = true }},
+	{"a space ends the name of a memory", "LostMemoriesAreListed", func(w *wrongs) {
+		w.registers = func(_ *forgetful, r *node.Registers) { r.Empty = strings.Fields(strings.Join(r.Empty, " ")) }
+	}},
 	{"a store that is out votes at once", "SilentNodesAreWaitedFor", func(w *wrongs) {
 		w.own = func(node.Group) bool { return true }
 	}},

@@ -107,7 +107,7 @@ func (n *Node) facts(r row) (f admit.Facts, err error) {
 	case r.elsewhere:
 		f.Cause = node.Replaced
 	}
-	f.Untouched, f.Empty = !r.admitted, strings.Fields(r.empty)
+	f.Untouched, f.Empty = !r.admitted, admit.MemoriesOf(r.empty)
 	f.Logged = f.Cause == node.Restarted
 	f.State = r.seen
 	return f, err
@@ -160,7 +160,7 @@ func (n admission) Raise(ctx context.Context, f admit.Facts, tokens map[int]fenc
 // Mark implements admit.Store.
 func (n admission) Mark(ctx context.Context, f admit.Facts, own admit.Terms, empty []string) (bool, error) {
 	s := f.State.(seen)
-	return n.step(ctx, n.sql.mark, s.memory, s.terms, textOf(own), strings.Join(empty, " "))
+	return n.step(ctx, n.sql.mark, s.memory, s.terms, textOf(own), admit.TextOfMemories(empty))
 }
 
 // step carries out a function of the schema that reports whether it did anything.

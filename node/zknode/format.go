@@ -59,7 +59,7 @@ const layout = "fenlock group %d\nserver %q\nmemory %q\nadmitted %t\nmaxttl %d\n
 
 func (g groupRecord) text() []byte {
 	return fmt.Appendf(nil, layout, format, g.server, g.memory, g.admitted, g.terms.MaxTTL.Milliseconds(), g.terms.Members,
-		strings.Join(g.empty, " "))
+		admit.TextOfMemories(g.empty))
 }
 
 // parseGroup reads a text that is as text writes it. The error does not repeat it: there may be the
@@ -70,7 +70,7 @@ func parseGroup(text []byte) (g groupRecord, err error) {
 	if found != format {
 		return g, fmt.Errorf("%w: the znode of the group's record cannot be read: it has the format %d, and this program knows format %d: use one version of fenlock", node.ErrMisconfigured, found, format)
 	}
-	g.terms.MaxTTL, g.empty = time.Duration(min(ms, maxMillis))*time.Millisecond, strings.Fields(empty)
+	g.terms.MaxTTL, g.empty = time.Duration(min(ms, maxMillis))*time.Millisecond, admit.MemoriesOf(empty)
 	if g.server == "" || g.memory == "" || g.admitted && (g.terms.MaxTTL == 0 || g.terms.Members == "") ||
 		strings.Trim(g.memory, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") != "" || !bytes.HasPrefix(text, g.text()) {
 		return g, fmt.Errorf("%w: the znode of the group's record is not as fenlock writes it: another program has changed it",

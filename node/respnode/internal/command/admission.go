@@ -103,7 +103,7 @@ func (k *Keys) Admit(found Facts, own admit.Terms, empty []string, tokens map[in
 		durable = "1"
 	}
 	args := []string{found.ReplID, found.Candidate, strconv.FormatInt(own.MaxTTL.Milliseconds(), 10), durable,
-		strings.Join(empty, " "), cmp.Or(found.Terms.Members, own.Members), found.mark,
+		admit.TextOfMemories(empty), cmp.Or(found.Terms.Members, own.Members), found.mark,
 		markOf(found.ReplID, found.witnesses())}
 	for _, stripe := range slices.Sorted(maps.Keys(tokens)) {
 		args = append(args, strconv.Itoa(stripe), tokens[stripe].String())

@@ -170,7 +170,7 @@ func (k *Keys) recorded() resp.Command {
 
 // record takes the values of the registers' own fields. The error is that they cannot be used.
 func (f *Facts) record(values []string) (err error) {
-	f.Candidate, f.mark, f.WasDurable, f.Empty = values[0], values[1], values[3] == "1", strings.Fields(values[4])
+	f.Candidate, f.mark, f.WasDurable, f.Empty = values[0], values[1], values[3] == "1", admit.MemoriesOf(values[4])
 	f.Format, f.noticed = values[5], values[7]
 	f.Marked, f.Recorded = SplitMark(f.mark)
 	if had, err := strconv.Atoi(values[8]); err == nil {
