@@ -4,12 +4,13 @@
 // strike at a time, by a schedule that a seed decides. What happened is written down and checked
 // (package history). "make faults" runs a campaign.
 //
-// The servers are Valkey's, or with -engine those of another one, each a node by itself, or mixed;
-// with -nodes 1 a group is one server, as most people have them who use a database. Nothing is
-// excused there but two things. One is what a kind of fault breaks. The other is the order of
-// tokens where a majority of the servers loses its registers, which those of PostgreSQL, etcd and
-// ZooKeeper never do. That a server forgets its leases and is out for a while, as PostgreSQL does
-// after a crash, is for the lock to bear.
+// The servers are Valkey's, or with -engine those of another one, each a node by itself. Two groups
+// are mixed: "mixed" has two kinds of servers in turn, "stores" one each of five other kinds. With
+// -nodes 1 a group is one server, as most people have them who use a database. Nothing is excused
+// there but two things. One is what a kind of fault breaks. The other is the order of tokens where
+// a majority of the servers loses its registers, which those of PostgreSQL, etcd and ZooKeeper
+// never do. That a server forgets its leases and is out for a while, as PostgreSQL does after a
+// crash, is for the lock to bear.
 //
 // With -engine file the clients share a file, and there are no servers. Clients are killed one
 // after the other and stopped, the file's disk is full, and its pipes are removed. The file is also

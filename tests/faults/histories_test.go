@@ -62,7 +62,7 @@ func TestCampaignSteps(t *testing.T) {
 // several.
 func TestCampaignEngines(t *testing.T) {
 	for name, nodes := range map[string]int{"postgres": 1, "mysql": 1, "etcd": 1, "zookeeper": 1, "nats": 1,
-		"s3": 1, "mixed": 5, "file": 1} {
+		"s3": 1, "mixed": 5, "stores": 5, "file": 1} {
 		t.Run(name, func(t *testing.T) {
 			s := onEngine(t, name, nodes).make(t)
 			if err := s.verdict(); err != nil {

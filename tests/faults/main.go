@@ -71,7 +71,8 @@ func parse(args []string, usage io.Writer) (campaign, error) {
 	flags.StringVar(&c.Locks, "locks", library.Exclusive, "what they use locks for: "+strings.Join(library.Locks, ", "))
 	flags.StringVar(&c.Library, "library", library.Fenlock, "fenlock, redsync or redislock")
 	engine := flags.String("engine", cluster.Groups[0].Name,
-		"what the servers are: "+strings.Join(engines(), ", ")+" (which is Valkey and PostgreSQL in turn)")
+		"what the servers are: "+strings.Join(engines(), ", ")+
+			" (mixed: Valkey and PostgreSQL in turn; stores: the other five)")
 	nodes := flags.Int("nodes", c.Nodes, "servers; of -engine file 1 if nothing is said")
 	some := flags.String("kinds", "", "faults to choose from, with commas (default: all)")
 	only := flags.String("only", "", "this kind of fault, or these two with a comma, or none, in all slots")

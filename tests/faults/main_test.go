@@ -39,6 +39,7 @@ func TestAgain(t *testing.T) {
 		{"-engine", "mysql", "-nodes", "1"},
 		{"-engine", "mixed", "-kinds", "wipe,read only"},
 		{"-engine", "etcd", "-rolling"},
+		{"-engine", "stores", "-kinds", "wipe,kill"},
 		{"-locks", "shared", "-seconds", "9"},
 		{"-engine", "file", "-kinds", "full disk,kill clients"},
 		{"-engine", "file", "-nodes", "3"},

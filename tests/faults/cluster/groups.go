@@ -23,6 +23,7 @@ var Groups = []Group{
 	{"nats", []*Engine{NATS}},
 	{"s3", []*Engine{S3}},
 	{"mixed", []*Engine{Valkey, Postgres}},
+	{"stores", []*Engine{Etcd, NATS, S3, ZooKeeper, MySQL}},
 	{"file", []*Engine{File}},
 }
 
