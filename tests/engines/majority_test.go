@@ -22,6 +22,10 @@ import (
 // threeTTL is the TTL of a group of three. etcd counts it in whole seconds.
 const threeTTL = 5 * time.Second
 
+// hangs is how long a command may take that ends by itself. That is less than a test may take,
+// which would end without a word of what is wrong.
+const hangs = patience / 5
+
 // outage is a node of a group of three, and what has its server down for a while. It keeps its
 // memory: a node that has lost it needs both of the others to vote again.
 type outage struct {
@@ -135,21 +139,21 @@ func (g *three) lose(first, second outage) {
 	first.down()
 	second.down()
 	if status := ended(t, holder); status != 76 {
-		t.Errorf("%s and %s are down, and the holder ends with %d: %s", first.name, second.name, status, &told)
+		t.Fatalf("%s and %s are down, and the holder ends with %d: %s", first.name, second.name, status, &told)
 	}
 	refused := g.command("run", "--no-wait", "lock", "--", "true")
 	text, _ := refused.CombinedOutput() // its error is the status
 	if status := refused.ProcessState.ExitCode(); status != 69 || !strings.Contains(string(text), "no quorum") {
 		t.Errorf("%s and %s are down, and the lock is refused with %d: %s", first.name, second.name, status, text)
 	}
-	waiter, complains := g.command("run", "--wait", patience.String(), "lock", "--", "true"), make(written, 1)
+	waiter, complains := g.command("run", "--wait", hangs.String(), "lock", "--", "true"), make(written, 1)
 	waiter.Stderr = complains
 	if err := waiter.Start(); err != nil {
 		t.Fatal(err)
 	}
 	select {
 	case <-complains: // that a node is down
-	case <-time.After(patience):
+	case <-time.After(hangs):
 		t.Error("a client that waits does not say that a node is down")
 	}
 	first.back()
@@ -190,7 +194,7 @@ func (g *three) admitted() {
 // ended waits for a command, and returns its status.
 func ended(t *testing.T, cmd *exec.Cmd) int {
 	t.Helper()
-	hang := time.AfterFunc(patience, func() { cmd.Process.Kill() })
+	hang := time.AfterFunc(hangs, func() { cmd.Process.Kill() })
 	defer hang.Stop()
 	var exit *exec.ExitError
 	if err := cmd.Wait(); err != nil && !errors.As(err, &exit) {
