@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -37,7 +36,8 @@ type broken struct {
 	begins func(name, prefix string) bool
 
 	torn, deaf, immortal, leaky, mute bool
-	bootless                          bool // leases do not end with the boot
+	begun                             atomic.Int64 // requests of a torn one
+	bootless                          bool         // leases do not end with the boot
 
 	start func(c *startClient, r node.Request, call node.Call)
 	tell  func(r *rejoiner, all *node.Registers)
@@ -160,10 +160,12 @@ func (c *client) do(ctx context.Context, r node.Request, queue func(now time.Dur
 	defer c.mu.Unlock()
 	now := time.Duration(c.now.Load())
 	e := c.entry(r.Name)
-	if c.torn { // reads and writes in two steps
+	if c.torn { // reads and writes in two steps, with another request in between if one comes soon
 		c.mu.Unlock()
-		runtime.Gosched()
-		time.Sleep(50 * time.Microsecond)
+		begun := c.begun.Add(1)
+		for tries := 0; tries < 5 && c.begun.Load() == begun; tries++ {
+			time.Sleep(time.Millisecond)
+		}
 		c.mu.Lock()
 	}
 	s := &served{Entry: &e, q: queue(now), now: now, r: r, was: e}
