@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"sync/atomic"
@@ -123,7 +124,10 @@ func (s *store) writeFor(ctx context.Context, calls []*call) {
 	snap, err := s.write(ctx, base, st)
 	if errors.Is(err, cas.ErrConflict) {
 		// A proxy may have sent it twice, and the second one was refused.
-		if now, failed := s.read(ctx); failed == nil && now.is(st) {
+		switch now, failed := s.read(ctx); {
+		case failed != nil:
+			err = fmt.Errorf("the write was refused, and may have been carried out before: %v", failed)
+		case now.is(st):
 			snap, err = now, nil
 		}
 	}

@@ -15,6 +15,8 @@ import (
 	"github.com/fenlock/fenlock/node/etcdnode"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // Transactions travel together, and another process has changed the record of one of them. That one
@@ -105,17 +107,28 @@ func refused(t *testing.T, wiped bool) {
 }
 
 // A proxy sends a transaction twice, and the client has the second answer. The lease is there, and
-// the client does not know since when. It is neither granted nor refused, and a release removes it.
+// the client does not know since when. It is neither granted nor refused, and a release removes it:
+// also if what is there cannot be read then.
 func TestSentTwice(t *testing.T) {
+	for _, unread := range []bool{false, true} {
+		t.Run(fmt.Sprintf("unread=%v", unread), func(t *testing.T) { sentTwice(t, unread) })
+	}
+}
+
+func sentTwice(t *testing.T, unread bool) {
 	t.Parallel()
 	e := testserver.StartEtcd(t, 1)
 	again := pb.NewKVClient(raw(t, e).ActiveConnection())
-	var twice atomic.Bool
+	var twice, fails atomic.Bool
 	l := startLiar(t, e, func(request, reply any, err error) (any, error) {
 		r, is := request.(*pb.TxnRequest)
 		if is && len(r.Success) > 0 && strings.Contains(string(r.Success[0].GetRequestPut().GetKey()), "/stripe/") &&
 			twice.CompareAndSwap(true, false) {
+			fails.Store(unread)
 			return again.Txn(t.Context(), r)
+		}
+		if fails.Load() {
+			return nil, status.Error(codes.Unknown, "not now")
 		}
 		return reply, err
 	})
@@ -126,6 +139,7 @@ func TestSentTwice(t *testing.T) {
 	if a, err := n.Do(within(t, 20*time.Second), r); err == nil || errors.Is(err, node.ErrNotSent) {
 		t.Errorf("%+v, %v; want an unknown outcome", a, err)
 	}
+	fails.Store(false)
 	must(t, other, request(node.Acquire, "a", "2", time.Minute), node.Held)
 	must(t, n, as(node.Release, r), node.Granted)
 	must(t, other, request(node.Acquire, "a", "2", time.Minute), node.Granted)

@@ -166,8 +166,11 @@ func (s *store) Save(ctx context.Context, stripe int, r cas.Record, over cas.Loa
 	o, err := s.batcher.commit(ctx, stripe, u.standing, t, !alone)
 	if err == nil && !o.Succeeded {
 		if !alone {
-			if o, err = s.read(ctx, s.keys.looks(stripe, in, clients)...); err != nil {
+			if o, err = s.read(ctx, s.keys.looks(stripe, in, clients)...); err != nil && len(changed) == 0 {
 				return over, cas.ErrConflict
+			} else if err != nil {
+				s.seen.Saved(stripe, next, u.Timed, changed, false)
+				return over, fmt.Errorf("it was refused, and may have been carried out before: %v", err)
 			}
 		}
 		got := responses(o)
