@@ -2,6 +2,7 @@ package bucketnode
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -84,7 +85,7 @@ var errOut = errors.New("nothing is held there: the object is not there, or was 
 func (s *store) readFor(ctx context.Context, calls []*call) {
 	snap, err := s.read(ctx)
 	for _, c := range calls {
-		c.snap, c.err = snap, err
+		c.snap, c.err = snap, cmp.Or(err, ctx.Err()) // an answer that ends with the request may be cut off
 	}
 }
 
@@ -135,7 +136,7 @@ func (s *store) writeFor(ctx context.Context, calls []*call) {
 		s.learn(snap)
 	}
 	for _, c := range in {
-		c.snap, c.err = snap, err
+		c.snap, c.err = snap, cmp.Or(err, ctx.Err())
 	}
 }
 
