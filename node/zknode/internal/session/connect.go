@@ -23,11 +23,11 @@ func (s *Session) connect(server string, answer time.Duration, humble bool) (*Li
 	ctx, cancel := context.WithTimeout(s.life, answer)
 	defer cancel()
 	conn, err := s.config.Dial(ctx, server)
-	if named := new(net.OpError); errors.As(err, &named) && named.Op == "dial" {
-		return nil, explain(err) // it has the address
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", server, explain(err))
+	if err = explain(err); err != nil {
+		if named := new(net.OpError); !errors.As(err, &named) || named.Op != "dial" { // those have the address
+			err = fmt.Errorf("%s: %w", server, err)
+		}
+		return nil, err
 	}
 	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
