@@ -57,7 +57,7 @@ func (n *ensemble) facts(ctx context.Context, count bool) (f admit.Facts, err er
 	}
 	if g.admitted && !s.lost {
 		if f.Marked = slices.Contains(s.marks, n.paths.mark(g.memory)); f.Marked && n.admission.Check(f.Terms) == nil {
-			n.vote.Store(&vote{link, g.memory, g.server, g.terms, true})
+			n.votes(vote{link, g.memory, g.server, g.terms, true})
 		}
 		f.State = s
 		return f, nil

@@ -100,6 +100,21 @@ func TestRegisterPutBack(t *testing.T) {
 	}
 }
 
+// A loss was noticed: what this client has written last, in another stripe, is no ground for a lease
+// any more. Nor does a look vote that began before.
+func TestNothingIsGrantedOnceALossIsNoticed(t *testing.T) {
+	n := votingFor(t, time.Hour, freshURL())
+	r := request("b", "me", 1000)
+	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, r)))
+	want(t, node.Granted)(n.Do(t.Context(), as(node.Release, r)))
+	v := *n.vote.Load()
+	n.lose(v.memory)
+	n.votes(v)
+	if a, err := n.Do(t.Context(), as(node.Acquire, request("b", "me", 0))); err != nil || a.Status != node.Rejoining {
+		t.Errorf("%+v, %v", a, err)
+	}
+}
+
 // A register went back while a client was away. It is noticed over the next connection, whatever is
 // asked there.
 func TestRegisterPutBackWhileAway(t *testing.T) {

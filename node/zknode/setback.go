@@ -85,6 +85,15 @@ func (k *known) least(memory string, stripe int) fence.Token {
 	return k.highest[stripe]
 }
 
+// votes takes that the ensemble votes, unless it was noticed meanwhile that something is missing.
+func (n *ensemble) votes(v vote) {
+	n.known.mu.Lock()
+	defer n.known.mu.Unlock()
+	if n.known.lost != v.memory {
+		n.vote.Store(&v)
+	}
+}
+
 // lose has the ensemble vote no more with a memory of which something is missing.
 func (n *ensemble) lose(memory string) {
 	n.known.mu.Lock()

@@ -101,8 +101,9 @@ func (s store) Save(ctx context.Context, stripe int, r cas.Record, over cas.Load
 	if !over.Votes {
 		return over, nil
 	}
-	if link, err := s.session.Link(ctx); err != nil || link != u.link {
-		return over, cmp.Or(node.NotSent(err), cas.ErrConflict)
+	link, err := s.session.Link(ctx)
+	if v := s.vote.Load(); err != nil || link != u.link || v == nil || v.link != link || v.memory != u.memory {
+		return over, cmp.Or(node.NotSent(err), cas.ErrConflict) // it has to be looked at again
 	}
 	next, changed, err := u.Next(r, u.memory, over.Clock, u.session)
 	if err != nil {

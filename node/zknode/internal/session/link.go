@@ -86,8 +86,15 @@ func (l *Link) Server() string { return l.server }
 // client that has. In that case they may have lost their memory. 0 otherwise.
 func (l *Link) Behind() int64 { return l.session.unproven.Load() }
 
-// Believe has Behind return 0 from now on.
-func (l *Link) Believe() { l.session.unproven.Store(0) }
+// Believe has Behind return 0 from now on, unless the connection is lost: what was found over it is
+// not about the servers of the next one.
+func (l *Link) Believe() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err == nil {
+		l.session.unproven.Store(0)
+	}
+}
 
 // Done is closed when the connection is lost.
 func (l *Link) Done() <-chan struct{} { return l.done }

@@ -69,6 +69,26 @@ func TestPausedProcessConnectsAnew(t *testing.T) {
 	}
 }
 
+// What was found over a connection that is lost by then does not vouch for the servers of the next.
+func TestBelieveOfALostConnection(t *testing.T) {
+	address, _ := serve(t, func(conn net.Conn) { io.Copy(io.Discard, conn) })
+	link, err := open(t, address).Link(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	link.session.unproven.Store(7)
+	link.Believe()
+	if n := link.Behind(); n != 0 {
+		t.Errorf("%d is not believed", n)
+	}
+	link.fail(io.EOF)
+	link.session.unproven.Store(8)
+	link.Believe()
+	if n := link.Behind(); n != 8 {
+		t.Errorf("%d, and 8 was seen over the next connection", n)
+	}
+}
+
 // A server that begins sessions and ends them costs no storm of connections.
 func TestServerThatDropsClients(t *testing.T) {
 	address, connections := serve(t, func(net.Conn) {})
