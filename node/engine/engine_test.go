@@ -109,6 +109,12 @@ func TestErrors(t *testing.T) {
 		Explain(plain, "", false) != plain {
 		t.Error("what need not be changed was")
 	}
+	hostile := node.NotSent(errors.New("\x1b[2J\x00" + strings.Repeat("ö", 1<<20)))
+	if err := Explain(Explain(hostile, "call someone", true), "call someone", true); len(err.Error()) > mostText+100 ||
+		strings.ContainsAny(err.Error(), "\x1b\x00") || !strings.HasSuffix(err.Error(), "... (call someone)") ||
+		!errors.Is(err, node.ErrNotSent) || !errors.Is(err, node.ErrMisconfigured) {
+		t.Errorf("%d bytes, %.100q", len(err.Error()), err)
+	}
 	_, closed := net.Dial("tcp", "127.0.0.1:1") // a port of the system's
 	nowhere := fmt.Errorf("rpc: %v", &net.DNSError{Err: "no such host", Name: "x"})
 	for advice, err := range map[string]error{"nothing listens there": closed, "correct the name": nowhere} {

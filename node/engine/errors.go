@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode"
 
 	"github.com/fenlock/fenlock/node"
 )
@@ -33,11 +34,13 @@ func Named(name, op string, err error) error {
 
 // Explain puts into an error, once, what a person can do about it. Without advice, "", it does so
 // for a server that was not connected to. If lasting, waiting does not help, and the error matches
-// node.ErrMisconfigured. nil stays nil.
+// node.ErrMisconfigured. What a server has written can be printed then: it is not long, and has no
+// control characters. nil stays nil.
 func Explain(err error, advice string, lasting bool) error {
 	if err == nil {
 		return nil
 	}
+	err = printable(err)
 	if advice == "" {
 		advice = unreached(err.Error())
 	}
@@ -48,6 +51,34 @@ func Explain(err error, advice string, lasting bool) error {
 		err = fmt.Errorf("%w: %w", node.ErrMisconfigured, err)
 	}
 	return err
+}
+
+// mostText is how much of an error's text is repeated, in bytes.
+const mostText = 4 << 10
+
+// printed is an error with a text that can be printed.
+type printed struct {
+	error
+	text string
+}
+
+func (e printed) Error() string { return e.text }
+func (e printed) Unwrap() error { return e.error }
+
+func printable(err error) error {
+	control := func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }
+	text := err.Error()
+	if len(text) > mostText {
+		text = strings.ToValidUTF8(text[:mostText], "") + " ..."
+	} else if !strings.ContainsFunc(text, control) {
+		return err
+	}
+	return printed{err, strings.Map(func(r rune) rune {
+		if control(r) {
+			return ' '
+		}
+		return r
+	}, text)}
 }
 
 // unreached says what a person can do about a server that was not connected to, "" for any other
