@@ -36,6 +36,12 @@ func TestAils(t *testing.T) {
 		}
 	}
 	server := testserver.StartEtcd(t, 1)
+	for range 8 { // a client begins with any of them
+		n := unjoined(t, "etcd://"+closed+","+server.Addrs())
+		if _, err := n.Store().Facts(within(t, 20*time.Second)); err != nil || n.Ails() != nil {
+			t.Errorf("a member answers: %v, %v", err, n.Ails())
+		}
+	}
 	n := open(t, "etcd://"+server.Addrs())
 	server.Members[0].Kill()
 	until(func() bool { ask(n); return n.Ails() != nil })

@@ -120,7 +120,9 @@ func (p *pool) repeat(ctx context.Context, ask func(ctx context.Context, c *clie
 			return err
 		}
 		try, cancel := context.WithTimeout(ctx, wait)
-		err = ask(try, c)
+		if err = ask(try, c); err == nil {
+			p.note(nil)
+		}
 		cancel()
 		switch {
 		case tokenGone(err) && wait == firstTry:
