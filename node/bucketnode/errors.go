@@ -45,7 +45,7 @@ func advice(err error) (text string, permanent bool) {
 		strings.Contains(err.Error(), "server gave HTTP response to HTTPS client")):
 		return "the server speaks HTTP without TLS: correct the port, or say tls=off if the network is trusted", true
 	case err != nil && strings.Contains(err.Error(), notHTTP):
-		return "another kind of server listens there: correct the port", true
+		return "another kind of server listens there: correct the port", false
 	}
 	return "", false
 }

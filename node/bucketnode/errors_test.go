@@ -106,6 +106,30 @@ func TestConnectionsLeadToTheMend(t *testing.T) {
 	}
 }
 
+// An answer is mangled on its way, once: that is no reason to stop waiting, and a write may have
+// been carried out.
+func TestMangledAnswer(t *testing.T) {
+	f := newFake(t)
+	n := ready(t, f)
+	want(t, node.Granted)(n.Do(t.Context(), request(node.Acquire, "name")))
+	f.set(func(w http.ResponseWriter, r *http.Request, carry func() int) bool {
+		if !put(r) {
+			return false
+		}
+		carry()
+		if conn, _, err := http.NewResponseController(w).Hijack(); err == nil {
+			io.WriteString(conn, "hush\r\n\r\n")
+			conn.Close()
+		}
+		return true
+	})
+	a, err := n.Do(t.Context(), request(node.Acquire, "other"))
+	if err == nil || errors.Is(err, node.ErrMisconfigured) || errors.Is(err, node.ErrNotSent) ||
+		strings.Contains(err.Error(), "hush") {
+		t.Errorf("%+v, %v; want an unknown outcome", a, err)
+	}
+}
+
 func TestURLs(t *testing.T) {
 	for _, url := range []string{
 		"s3://host/bucket/prefix", "s3://host:9000/bucket/a/b?region=eu-central-1&tls=off", "s3://k:s@127.0.0.1:1/bucket/p",
