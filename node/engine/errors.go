@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"unicode"
 
 	"github.com/fenlock/fenlock/node"
 )
@@ -66,7 +65,7 @@ func (e printed) Error() string { return e.text }
 func (e printed) Unwrap() error { return e.error }
 
 func printable(err error) error {
-	control := func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }
+	control := func(r rune) bool { return r != '\n' && r < ' ' || 0x7f <= r && r < 0xa0 }
 	text := err.Error()
 	if len(text) > mostText {
 		text = strings.ToValidUTF8(text[:mostText], "") + " ..."

@@ -100,8 +100,8 @@ func TestRegisterPutBack(t *testing.T) {
 	}
 }
 
-// A loss was noticed: what this client has written last, in another stripe, is no ground for a lease
-// any more. Nor does a look vote that began before.
+// A loss was noticed: what this client has written last, in another stripe, is no ground for a
+// lease any more. Nor does a look vote that began before.
 func TestNothingIsGrantedOnceALossIsNoticed(t *testing.T) {
 	n := votingFor(t, time.Hour, freshURL())
 	r := request("b", "me", 1000)

@@ -86,8 +86,8 @@ func (l *Link) Server() string { return l.server }
 // client that has. In that case they may have lost their memory. 0 otherwise.
 func (l *Link) Behind() int64 { return l.session.unproven.Load() }
 
-// Believe has Behind return 0 from now on, unless the connection is lost: what was found over it is
-// not about the servers of the next one.
+// Believe has Behind return 0 from now on. If the connection is lost it does nothing: what was
+// found over it is not about the servers of the next one.
 func (l *Link) Believe() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
