@@ -93,8 +93,12 @@ func adviceOf(refused minio.ErrorResponse) (text string, permanent bool) {
 	return "", false
 }
 
-// notHTTP begins the error of Go's client for an answer that is none of HTTP's.
-const notHTTP = "malformed HTTP"
+// notHTTP begins the error of Go's client for an answer that is none of HTTP's. Unasked is that for
+// one that came before the request.
+const (
+	notHTTP = "malformed HTTP"
+	unasked = "readLoopPeekFailLocked: %!w(<nil>)"
+)
 
 // mostMessage is how much of a store's message is repeated, in bytes.
 const mostMessage = 300
@@ -108,6 +112,8 @@ func printable(err error) error {
 	case errors.As(err, &refused):
 	case errors.As(err, &request) && strings.Contains(request.Err.Error(), request.URL):
 		return errors.New("the connection was closed before the answer") // in the words of the library
+	case err != nil && strings.Contains(err.Error(), unasked):
+		return errors.New(notHTTP)
 	case err != nil && strings.Contains(err.Error(), notHTTP): // and goes on with all that was said
 		return errors.New(notHTTP)
 	case request != nil:
