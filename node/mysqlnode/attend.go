@@ -61,7 +61,9 @@ func (n store) Attend(ctx context.Context, h *cas.Hearing) error {
 	defer l.unregister()
 	h.Begun(now)
 	for said := time.Now(); ; {
-		if err := woken(l.look(ctx)); err != nil {
+		if err := l.look(ctx); number(err) == killed {
+			continue // the kill says that there is something
+		} else if woken(err) != nil {
 			return err
 		}
 		if err := woken(l.rest(ctx)); err != nil {
@@ -78,21 +80,25 @@ func (n store) Attend(ctx context.Context, h *cas.Hearing) error {
 
 // woken returns nil for the error of a statement that another client, or a limit, has ended.
 func woken(err error) error {
-	if slices.Contains([]uint16{1317, 1969}, number(err)) {
+	if slices.Contains([]uint16{killed, 1969}, number(err)) {
 		return nil
 	}
 	return err
 }
 
-// parking is the user lock that parked connections wait for.
-const parking = "fenlock"
+// killed is the error of a statement that KILL QUERY has ended.
+const killed = 1317
+
+// parking is the user lock that parked connections wait for. It is the whole server's, and kept for
+// as long as anybody waits: its name is one that no other program has.
+const parking = "fenlock: parked connections"
 
 // rest waits until it is worth looking again.
 func (l *listener) rest(ctx context.Context) error {
 	if l.polls {
 		return l.Pause(ctx, l.node.rewriteEvery())
 	}
-	other, err := l.park(ctx, min(l.Rest(), l.node.rewriteEvery()))
+	other, err := l.park(ctx, min(cmp.Or(l.node.rests, l.Rest()), l.node.rewriteEvery()))
 	if err == nil && other {
 		_, err = l.register(ctx)
 	}

@@ -31,6 +31,7 @@ type pool struct {
 	beforeWrite func()        // for tests: nil
 	silence     time.Duration // for tests: 0
 	rewrite     time.Duration // for tests: 0
+	rests       time.Duration // for tests: 0
 }
 
 // conn returns a connection and what is known of its server.
