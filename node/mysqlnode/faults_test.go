@@ -19,9 +19,16 @@ import (
 )
 
 // A server that may have lost its leases does not vote until all have ended. It goes on with larger
-// tokens, even with the table that is not logged as it was before the first lock.
+// tokens, even with the table that is not logged as it was before the first lock. That is also so if
+// the table is a logged one from then on.
 func TestKilledServerLosesLocks(t *testing.T) {
 	t.Parallel()
+	for name, statement := range map[string]string{"": "", "logged": `ALTER TABLE fenlock_stripes ENGINE=InnoDB`} {
+		t.Run(name, func(t *testing.T) { killedServerLosesLocks(t, statement) })
+	}
+}
+
+func killedServerLosesLocks(t *testing.T, afterwards string) {
 	s := testserver.StartMariaDB(t)
 	n := made(t, s, brief, true)
 	run(t, s, `FLUSH TABLES fenlock_stripes`)
@@ -45,9 +52,14 @@ func TestKilledServerLosesLocks(t *testing.T) {
 	}
 	time.Sleep(time.Second) // a run is known by the second in which it began
 	s.Restart()
+	cause := node.Restarted
+	if afterwards != "" {
+		run(t, s, afterwards)
+		cause = node.Replaced
+	}
 	other := made(t, s, brief, true)
 	for _, n := range []*mysqlnode.Node{n, other} {
-		if a := want(t, node.Rejoining)(n.Do(t.Context(), lock)); a.Absence.Cause != node.Restarted {
+		if a := want(t, node.Rejoining)(n.Do(t.Context(), lock)); a.Absence.Cause != cause {
 			t.Errorf("%+v", a)
 		}
 	}

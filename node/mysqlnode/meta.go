@@ -98,7 +98,8 @@ func (e formatError) Error() string {
 // What else is set is SQL.
 //
 // Forget has every lease removed in the same statement, and gives every stripe another version.
-// What a client has read before, it cannot write any more. It is one statement because a
+// What a client has read before, it cannot write any more. All registers go up to their bound: one
+// may have been lost in a table that has another engine now. It is one statement because a
 // transaction of several would keep all rows locked for as long as a client is paused in the
 // middle.
 func (m *meta) write(ctx context.Context, conn *sql.Conn, s *session, after meta, out string, forget bool) (is bool,
@@ -111,10 +112,8 @@ func (m *meta) write(ctx context.Context, conn *sql.Conn, s *session, after meta
 	if forget {
 		tables = `fenlock_meta AS m JOIN fenlock_stripes AS s`
 		// also of one below zero
-		more = fmt.Sprintf(`, s.leases = x'', s.version = (s.version ^ %d) & %d`, random()|1, math.MaxInt64)
-		if s.unlogged {
-			more += `, s.token = GREATEST(s.token, m.ahead)`
-		}
+		more = fmt.Sprintf(`, s.leases = x'', s.version = (s.version ^ %d) & %d, s.token = GREATEST(s.token, m.ahead)`,
+			random()|1, math.MaxInt64)
 	}
 	return changed(ctx, conn, s.with(`sql_safe_updates=0`, `UPDATE`,
 		fmt.Sprintf(`%s SET m.version = %d, m.facts = %s, m.made = %s%s WHERE m.id = 1 AND m.version = %d AND %s`,
