@@ -125,7 +125,11 @@ func (n *Node) migrate(ctx context.Context) error {
 		if s.galera {
 			make = strings.Replace(make, fast, "", 1)
 		}
-		if _, err := conn.ExecContext(ctx, make); err != nil {
+		_, err := conn.ExecContext(ctx, make)
+		if slices.Contains([]uint16{1286, 1290}, number(err)) { // enforce_storage_engine
+			_, err = conn.ExecContext(ctx, strings.Replace(make, fast, "", 1))
+		}
+		if err != nil {
 			return err
 		}
 	}
