@@ -39,7 +39,7 @@ func (n store) Registers(ctx context.Context) (r node.Registers, err error) {
 	// With the condition, the registers are those of the facts, or none.
 	var read, stripe int
 	var token int64
-	err = each(ctx, conn, fmt.Sprintf(`SELECT stripe, token FROM fenlock_stripes
+	err = s.scan(ctx, conn, fmt.Sprintf(`SELECT stripe, token FROM fenlock_stripes
 		WHERE (SELECT version FROM fenlock_meta WHERE id = 1) = %d AND %s LIMIT %d`, m.version, s.here(m.Volatile != ""), node.Stripes+1), func() error {
 		read++
 		if stripe < 0 || stripe >= node.Stripes || token < 0 || token > int64(fence.MaxToken) {

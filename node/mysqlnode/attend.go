@@ -236,7 +236,7 @@ func (l *listener) look(ctx context.Context) error {
 	var stripe int
 	var now, turns int64
 	var notices []byte
-	err := each(ctx, l.conn, fmt.Sprintf(`SELECT -1, %s + %s, x'' UNION ALL SELECT stripe, turns, notices FROM fenlock_stripes WHERE turns > %d AND (%s) LIMIT %d`,
+	err := l.server.scan(ctx, l.conn, fmt.Sprintf(`SELECT -1, %s + %s, x'' UNION ALL SELECT stripe, turns, notices FROM fenlock_stripes WHERE turns > %d AND (%s) LIMIT %d`,
 		clockBegan, clockSince, l.Floor().Microseconds(), where, node.Stripes+1), func() error {
 		if stripe < 0 {
 			now = turns

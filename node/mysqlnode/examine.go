@@ -66,7 +66,7 @@ func (n *Node) examine(ctx context.Context, of node.Look, e *node.Examination) e
 	if !of.Thorough {
 		return nil
 	}
-	bad, err := damaged(ctx, conn)
+	bad, err := damaged(ctx, conn, s)
 	if bad > 0 {
 		e.Findings = append(e.Findings,
 			node.Found("registers", node.Error,
@@ -77,11 +77,11 @@ func (n *Node) examine(ctx context.Context, of node.Look, e *node.Examination) e
 }
 
 // damaged counts the rows that cannot be used, a page at a time.
-func damaged(ctx context.Context, conn *sql.Conn) (bad int, err error) {
+func damaged(ctx context.Context, conn *sql.Conn, s *session) (bad int, err error) {
 	var token int64
 	var r cas.Record
 	for from := 0; from < node.Stripes && err == nil; from += pageSize {
-		err = each(ctx, conn, fmt.Sprintf(`SELECT token, leases, waiters FROM fenlock_stripes
+		err = s.scan(ctx, conn, fmt.Sprintf(`SELECT token, leases, waiters FROM fenlock_stripes
 		WHERE stripe >= %d AND stripe < %d AND (token <> 0 OR LENGTH(leases) > 0) LIMIT %d`, from, from+pageSize, pageSize), func() error {
 			if r.Register = fence.Token(token); token < 0 || r.Check() != nil {
 				bad++

@@ -87,6 +87,15 @@ func each(ctx context.Context, conn *sql.Conn, query string, read func() error, 
 	return rows.Err()
 }
 
+// scan is each for several stripes. While the rows are sent, a table that is not logged is locked for
+// all writes: a client that does not take them, as it was stopped or cut off, loses its connection.
+func (s *session) scan(ctx context.Context, conn *sql.Conn, query string, read func() error, into ...any) error {
+	if s.unlogged {
+		query = s.with(`net_write_timeout=2`, query, ``)
+	}
+	return each(ctx, conn, query, read, into...)
+}
+
 // changed executes a statement, and reports whether it has changed anything.
 func changed(ctx context.Context, conn *sql.Conn, statement string) (is bool, err error) {
 	result, err := conn.ExecContext(ctx, statement)

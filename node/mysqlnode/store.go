@@ -205,7 +205,7 @@ func (n store) page(ctx context.Context, from int) (page []listed, err error) {
 	var stripe int
 	var token int64
 	var leases []byte
-	err = each(ctx, conn, fmt.Sprintf(`SELECT stripe, token, leases FROM fenlock_stripes
+	err = s.scan(ctx, conn, fmt.Sprintf(`SELECT stripe, token, leases FROM fenlock_stripes
 		WHERE stripe >= %d AND stripe < %d AND LENGTH(leases) > 0 ORDER BY stripe LIMIT %d`, from, from+pageSize, pageSize), func() error {
 		r := cas.Record{Register: fence.Token(token), Leases: leases}
 		page = append(page, listed{stripe, cas.Loaded{Clock: now.now, Record: r}})

@@ -1,9 +1,18 @@
 package mysqlnode_test
 
 import (
+	"context"
+	"database/sql"
+	"net"
+	"strings"
 	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
 
 	"github.com/fenlock/fenlock/internal/testserver"
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/mysqlnode"
 )
 
 // A server that has InnoDB only gets tables of it.
@@ -17,4 +26,60 @@ func TestServerWithInnoDBOnly(t *testing.T) {
 	if engine != "InnoDB" {
 		t.Errorf("the engine is %s", engine)
 	}
+}
+
+// stalling is a connection on which nothing is read any more after so many bytes.
+type stalling struct {
+	net.Conn
+	left    int
+	stopped chan<- bool
+	until   <-chan struct{}
+}
+
+func (s *stalling) Read(b []byte) (int, error) {
+	if s.left < 0 {
+		s.stopped <- true
+		<-s.until
+		return 0, net.ErrClosed
+	}
+	n, err := s.Conn.Read(b)
+	s.left -= n
+	return n, err
+}
+
+// A client that stops while it reads many rows does not keep the table locked.
+func TestStoppedReader(t *testing.T) {
+	t.Parallel()
+	s := testserver.StartMariaDB(t)
+	n := ready(t, s)
+	take(t, n, "warm up")
+	run(t, s, `UPDATE fenlock_stripes SET leases = REPEAT('x', 60000) WHERE stripe < 256`)
+	stopped, until := make(chan bool, 100), make(chan struct{})
+	mysql.RegisterDialContext("stalling", func(ctx context.Context, address string) (net.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+		if err == nil {
+			conn.(*net.TCPConn).SetReadBuffer(4096)
+		}
+		return &stalling{conn, 100_000, stopped, until}, err
+	})
+	db, err := sql.Open("mysql", strings.Replace(s.DSN(), "tcp", "stalling", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	slow, err := mysqlnode.New(db, n.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer slow.Close()
+	defer close(until)
+	go slow.List(t.Context(), "", func(node.Lease) bool { return true })
+	<-stopped
+	name := "a"
+	for node.Stripe(name) < 256 {
+		name += "a"
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 40*time.Second) // a server gives up after 60 s by default
+	defer cancel()
+	want(t, node.Granted)(n.Do(ctx, request(node.Acquire, name)))
 }
