@@ -37,12 +37,19 @@ func number(err error) uint16 {
 // can say during a commit: that it shuts down, or that the connection or the statement was killed.
 // Anything else is unknown: the connection broke, or the context ended, which has the driver close
 // the connection while the server goes on.
-func unwritten(err error) error {
+//
+// A row of a table that is not logged stays written, also in part, if what comes after it fails.
+func unwritten(err error, unlogged bool) error {
 	switch number(err) {
+	case 1021, 1030, 1114, 1969:
+		if unlogged {
+			return err
+		}
+		return node.NotSent(err)
 	case 1213, 1020: // another write was certified before (Galera), or is newer than a snapshot
 		return node.NotSent(fmt.Errorf("%w: %w", cas.ErrConflict, err))
-	case 1205, 1969, 3024, 1290, 1792, 1836, 1874, 1142, 1143, 1044, 1146, 1049, 1046, 1047, 1114, 1153, 1406, 1054, 1064,
-		1021, 1030, 1040, 1041, 1226:
+	case 1205, 3024, 1290, 1792, 1836, 1874, 1142, 1143, 1044, 1146, 1049, 1046, 1047, 1153, 1406, 1054, 1064, 1040,
+		1041, 1226:
 		return node.NotSent(err)
 	}
 	if errors.Is(err, driver.ErrBadConn) || errors.Is(err, mysql.ErrPktTooLarge) { // nothing was written to the network
@@ -76,7 +83,7 @@ func advice(err error) (text string, permanent bool) {
 	case 1040, 1203, 1226:
 		return "the server has no connection left: raise max_connections (or max_user_connections), or use a smaller pool",
 			false
-	case 1034, 1035, 1194, 1195:
+	case 126, 127, 130, 134, 144, 145, 1034, 1035, 1194, 1195:
 		return "a crash of the server has left a table damaged: REPAIR TABLE fenlock_stripes, as a user with SELECT and INSERT", true
 	case 1205:
 		return "another session keeps a row or table of fenlock locked: an open transaction of another program? SHOW PROCESSLIST and information_schema.INNODB_TRX show it", false

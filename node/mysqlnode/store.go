@@ -98,7 +98,7 @@ func (n store) Save(ctx context.Context, stripe int, r cas.Record, over cas.Load
 	}
 	version := random()
 	is, err := write(ctx, conn, stripe, over.Record, was.version, was.meta, r, version, here+where)
-	if err = unwritten(err); errors.Is(err, node.ErrNotSent) {
+	if err = unwritten(err, s.unlogged); errors.Is(err, node.ErrNotSent) {
 		return over, again(err)
 	}
 	if err != nil {

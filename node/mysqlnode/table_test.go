@@ -3,6 +3,7 @@ package mysqlnode_test
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"net"
 	"strings"
 	"testing"
@@ -25,6 +26,23 @@ func TestServerWithInnoDBOnly(t *testing.T) {
 	query(t, s, `SELECT ENGINE FROM information_schema.TABLES WHERE TABLE_NAME = 'fenlock_stripes'`, &engine)
 	if engine != "InnoDB" {
 		t.Errorf("the engine is %s", engine)
+	}
+}
+
+// A statement that is ended after it has written the row has written it, in a table that is not
+// logged.
+func TestEndedAfterTheWrite(t *testing.T) {
+	t.Parallel()
+	s := testserver.StartMariaDB(t)
+	take(t, ready(t, s), "warm up")
+	run(t, s, `CREATE TRIGGER late AFTER UPDATE ON fenlock_stripes FOR EACH ROW DO SLEEP(100)`,
+		`SET GLOBAL max_statement_time = 0.5`)
+	n := ready(t, s)
+	_, err := n.Do(t.Context(), request(node.Acquire, "a"))
+	run(t, s, `SET GLOBAL max_statement_time = 0`, `DROP TRIGGER late`)
+	l, look := open2(t, s.URL()).Inspect(t.Context(), "a")
+	if problem(t, err, "1969"); look != nil || !l.Leased || errors.Is(err, node.ErrNotSent) {
+		t.Errorf("%v; %+v, %v", err, l, look)
 	}
 }
 
