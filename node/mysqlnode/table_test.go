@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"net"
 	"strings"
 	"testing"
@@ -26,6 +27,32 @@ func TestServerWithInnoDBOnly(t *testing.T) {
 	query(t, s, `SELECT ENGINE FROM information_schema.TABLES WHERE TABLE_NAME = 'fenlock_stripes'`, &engine)
 	if engine != "InnoDB" {
 		t.Errorf("the engine is %s", engine)
+	}
+}
+
+// What is not waited for any more does not stay on the server, however long the table is locked.
+func TestNothingPilesUp(t *testing.T) {
+	t.Parallel()
+	s := testserver.StartMariaDB(t)
+	n := ready(t, s)
+	take(t, n, "warm up")
+	_, db := pooled(t, s, "locks", "")
+	ctx, end := context.WithCancel(t.Context())
+	defer end()
+	go db.ExecContext(ctx, `SELECT SLEEP(1000) FROM fenlock_stripes LIMIT 1`)
+	parked(t, s, "User sleep")
+	for i := range 10 {
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		n.Do(ctx, request(node.Acquire, fmt.Sprint(i)))
+		cancel()
+	}
+	left := 1
+	for end := time.Now().Add(3 * time.Minute); left > 0; time.Sleep(10 * time.Millisecond) {
+		query(t, s, `SELECT COUNT(*) FROM information_schema.PROCESSLIST
+			WHERE COMMAND = 'Query' AND STATE <> 'User sleep' AND ID <> CONNECTION_ID()`, &left)
+		if time.Now().After(end) {
+			t.Fatalf("%d statements still wait", left)
+		}
 	}
 }
 

@@ -20,6 +20,10 @@ type server struct {
 // a request does not.
 const dialTimeout = 5 * time.Second
 
+// longestLock is for how many seconds a statement waits for a table that another session has
+// locked. The default is a day.
+const longestLock = "10"
+
 var form = engine.Form{Engine: "mysqlnode", Example: "mysql://user:password@host:port/database",
 	Schemes: []string{"mysql", "mariadb"}, Port: "3306"}
 
@@ -43,6 +47,8 @@ func parseURL(raw string) (*server, error) {
 	c.Net, c.Addr, c.DBName, c.Timeout, c.User = "tcp", u.Hosts[0], database, dialTimeout, u.User
 	c.Logger = &mysql.NopLogger{} // its errors are returned as well
 	c.DialFunc = dial
+	// What nobody waits for any more must not pile up on the server, where a table is locked.
+	c.Params = map[string]string{"lock_wait_timeout": longestLock}
 	// TLS comes with verification: a certificate of one's own is a ca too.
 	secure := u.Get("tls") == "on" || u.Verifies() || !u.Local() && u.Get("tls") != "off"
 	renew := func(c *mysql.Config) (err error) { // new passwords and certificates need no restart
