@@ -441,12 +441,13 @@ func TestListenersLeaveConnections(t *testing.T) {
 	}
 	defer db.Close()
 	db.SetMaxOpenConns(3)
-	for name, c := range map[string]struct {
+	for _, c := range []struct { // the first one keeps the lock that others are parked on
+		name    string
 		nodes   func() *mysqlnode.Node
 		refused int
 	}{
-		"own": {func() *mysqlnode.Node { return own }, 0},
-		"shared": {func() *mysqlnode.Node {
+		{"own", func() *mysqlnode.Node { return own }, 0},
+		{"shared", func() *mysqlnode.Node {
 			n, err := mysqlnode.New(db, s.Addr()+"/locks")
 			if err != nil {
 				t.Fatal(err)
@@ -456,7 +457,7 @@ func TestListenersLeaveConnections(t *testing.T) {
 			return n
 		}, 18},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			refused := 0
 			var n *mysqlnode.Node
 			for i := range 20 {
@@ -474,7 +475,7 @@ func TestListenersLeaveConnections(t *testing.T) {
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 			defer cancel()
-			want(t, node.Granted)(n.Do(ctx, request(node.Acquire, name)))
+			want(t, node.Granted)(n.Do(ctx, request(node.Acquire, c.name)))
 		})
 	}
 }
