@@ -38,7 +38,7 @@ func (n *Node) examine(ctx context.Context, of node.Look, e *node.Examination) e
 	if host, _, err := net.SplitHostPort(n.String()); err == nil {
 		e.Address = host
 	}
-	set, err := pairs(ctx, conn, `SHOW GLOBAL VARIABLES WHERE Variable_name IN ('read_only', 'max_connections')`)
+	set, err := pairs(ctx, conn, `SHOW GLOBAL VARIABLES WHERE Variable_name IN ('read_only', 'max_connections', 'myisam_recover_options')`)
 	if err != nil {
 		return err
 	}
@@ -102,6 +102,11 @@ func findings(s *session, set map[string]string) (found []node.Finding) {
 			"A crash of the server may lose locks that it has granted (%s), so it stays out for MaxTTL after each start.",
 			s.unsynced).
 			Do("SET GLOBAL innodb_flush_log_at_trx_commit = 1, and sync_binlog = 1 if it has a binary log, and in its configuration file."))
+	}
+	if s.unlogged && set["myisam_recover_options"] == "OFF" {
+		found = append(found, node.Found("durability", node.Warning,
+			"After a crash of the server a person has to repair the table fenlock_stripes: myisam_recover_options is OFF.").
+			Do("Set myisam_recover_options = BACKUP,QUICK, which is the default, in the server's configuration file. It cannot be set while the server runs."))
 	}
 	if s.galera {
 		found = append(found, node.Found("galera", node.Note, "The server is a member of a Galera cluster: all its members are one node. Waiters that are connected to different members are told by looking, every few seconds."))

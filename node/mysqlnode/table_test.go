@@ -128,3 +128,21 @@ func TestStoppedReader(t *testing.T) {
 	defer cancel()
 	want(t, node.Granted)(n.Do(ctx, request(node.Acquire, name)))
 }
+
+// A server that repairs no table by itself is one to look at.
+func TestServerThatRepairsNothing(t *testing.T) {
+	t.Parallel()
+	for options, want := range map[string]int{"OFF": 1, "BACKUP,QUICK": 0} {
+		s := testserver.StartMariaDB(t, "myisam-recover-options="+options)
+		e, err := ready(t, s).Examine(t.Context(), node.Look{})
+		found := 0
+		for _, f := range e.Findings {
+			if strings.Contains(fmt.Sprint(f), "myisam_recover_options") {
+				found++
+			}
+		}
+		if err != nil || found != want {
+			t.Errorf("%s: %+v, %v", options, e.Findings, err)
+		}
+	}
+}
