@@ -415,7 +415,8 @@ BEGIN
 	IF inside THEN
 		was := slot;
 	ELSIF slot.others THEN
-		SELECT l.holder, l.expires, l.origin, l.token, l.quiet INTO was FROM fenlock.leases AS l WHERE l.name = key;
+		-- Locked, since a sweep may be removing it: what changes only its queue does not write it.
+		SELECT l.holder, l.expires, l.origin, l.token, l.quiet INTO was FROM fenlock.leases AS l WHERE l.name = key FOR UPDATE;
 		outside := FOUND;
 	END IF;
 	IF inside OR outside THEN

@@ -171,10 +171,8 @@ func TestUsualOperationMeetsAnother(t *testing.T) {
 }
 
 func (m *meeting) meet(t *testing.T, u string) {
-	s := &scene{t: t, n: alone(t, u), third: clients[0] + ":1", told: make(chan string, 10)}
-	for i := 0; s.other == "" || node.Stripe(s.other) != node.Stripe("a"); i++ {
-		s.other = fmt.Sprint("other", i)
-	}
+	s := &scene{t: t, n: alone(t, u), third: clients[0] + ":1", told: make(chan string, 10),
+		other: besides("a", 1)[0]}
 	if err := alone(t, u).Listen(t.Context(), clients[0], func(waiter string) {
 		if waiter != "" {
 			s.told <- waiter
@@ -212,7 +210,7 @@ func (m *meeting) meet(t *testing.T, u string) {
 		a, err := s.n.serve(context.WithoutCancel(t.Context()), r)
 		done <- answer{a, err}
 	}()
-	waitFor(t, observer.db, pid)
+	waitFor(t, observer.db, pid, nil)
 	if err := tx.Commit(); err != nil {
 		t.Fatal(err)
 	}
@@ -225,8 +223,8 @@ func (m *meeting) meet(t *testing.T, u string) {
 	}
 }
 
-// waitFor waits until a session waits for a lock of another one.
-func waitFor(t *testing.T, db *sql.DB, blocker int) {
+// waitFor waits until a session waits for a lock of another one, or is done, which stays there.
+func waitFor(t *testing.T, db *sql.DB, blocker int, done chan error) {
 	t.Helper()
 	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
 		var blocked int
@@ -234,7 +232,7 @@ func waitFor(t *testing.T, db *sql.DB, blocker int) {
 			Scan(&blocked); err != nil || time.Now().After(end) {
 			t.Fatalf("no session waits for the other one: %v", err)
 		}
-		if blocked > 0 {
+		if blocked > 0 || len(done) > 0 {
 			return
 		}
 	}

@@ -1,0 +1,76 @@
+package pgnode
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/fenlock/fenlock/node"
+)
+
+// besides returns names of one stripe.
+func besides(name string, count int) (names []string) {
+	for i := 0; len(names) < count; i++ {
+		if other := fmt.Sprint("beside", i); node.Stripe(other) == node.Stripe(name) {
+			names = append(names, other)
+		}
+	}
+	return names
+}
+
+// session is a transaction of another session, and its process.
+func session(t *testing.T, n *Node) (tx *sql.Tx, pid int) {
+	t.Helper()
+	tx, err := n.db.Begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { tx.Rollback() })
+	if err := tx.QueryRow("SELECT pg_backend_pid()").Scan(&pid); err != nil {
+		t.Fatal(err)
+	}
+	return tx, pid
+}
+
+// runs carries out a statement in a transaction.
+func runs(t *testing.T, tx *sql.Tx, n *Node, statement string) {
+	t.Helper()
+	if _, err := tx.Exec(inSchema(statement, n.schema)); err != nil {
+		t.Fatalf("%s: %v", statement, err)
+	}
+}
+
+// A lease in a row of its own, which a sweep removes, is the one to which a waiter comes. The waiter
+// is before those who come later.
+func TestSweepMeetsAWaiterBesideTheStripe(t *testing.T) {
+	t.Parallel()
+	n := alone(t, newSchema(t, shared()))
+	n.swept.Store(time.Now().UnixMilli())
+	name := besides("a", 1)[0]
+	client := ids(2)
+	exec1(t, n, `INSERT INTO fenlock.listeners VALUES ($1, NULL, 9000000000000)`, []byte(client[0]))
+	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, request("a", 0))))
+	r := request(name, 0)
+	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, r)))
+	r.Place = node.Place{Waiter: client[1] + ":1", Stamp: 1} // it goes on waiting, and is gone
+	want(t, node.Granted)(n.Do(t.Context(), as(node.Release, r)))
+	exec1(t, n, `UPDATE fenlock.queues SET expires = $1`, 0)
+	exec1(t, n, `SELECT fenlock.sweep($1)`, 2)
+	tx, pid := session(t, n)
+	runs(t, tx, n, `SELECT fenlock.sweep(3)`)
+	done := make(chan error, 1)
+	go func() {
+		_, err := n.serve(context.WithoutCancel(t.Context()), as(node.Release, asks(name, client[0]+":1", 1)))
+		done <- err
+	}()
+	waitFor(t, n.db, pid, done)
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	want(t, node.Held)(n.Do(t.Context(), as(node.Acquire, request(name, 0))))
+}
