@@ -846,19 +846,21 @@ BEGIN
 		GET DIAGNOSTICS removed = ROW_COUNT;
 		more := removed > 0 AND cardinality(names) = 1000; -- those that serve has stay, and are not waited for
 	ELSIF part = 3 THEN
+		-- note has this table first, and wants the rows of the other one.
+		LOCK TABLE fenlock.current IN ROW SHARE MODE;
 		-- A row stays as long as there is a queue, which is looked for once more when the row is locked.
 		names := ARRAY(SELECT l.name FROM fenlock.leases AS l WHERE (l.expires <= now OR l.holder IS NULL)
 			AND NOT EXISTS (SELECT FROM fenlock.queues AS q WHERE q.name = l.name) LIMIT 10000 FOR UPDATE OF l SKIP LOCKED);
 		DELETE FROM fenlock.leases AS l WHERE l.name = ANY (names) AND NOT EXISTS (SELECT FROM fenlock.queues AS q WHERE q.name = l.name);
 		GET DIAGNOSTICS removed = ROW_COUNT;
 		more := removed = 10000;
-		stripes := ARRAY(SELECT c.stripe FROM fenlock.current AS c WHERE NOT c.quiet AND (c.expires <= now OR c.holder IS NULL) FOR UPDATE SKIP LOCKED);
-		UPDATE fenlock.current AS c SET name = NULL, holder = NULL, quiet = true
-			WHERE c.stripe = ANY (stripes) AND NOT EXISTS (SELECT FROM fenlock.queues AS q WHERE q.name = c.name);
 		DELETE FROM fenlock.readers WHERE ctid = ANY (ARRAY(SELECT x.ctid FROM fenlock.readers AS x
 			WHERE x.expires <= now LIMIT 10000 FOR UPDATE SKIP LOCKED));
 		GET DIAGNOSTICS removed = ROW_COUNT;
 		more := more OR removed = 10000;
+		stripes := ARRAY(SELECT c.stripe FROM fenlock.current AS c WHERE NOT c.quiet AND (c.expires <= now OR c.holder IS NULL) FOR UPDATE SKIP LOCKED);
+		UPDATE fenlock.current AS c SET name = NULL, holder = NULL, quiet = true
+			WHERE c.stripe = ANY (stripes) AND NOT EXISTS (SELECT FROM fenlock.queues AS q WHERE q.name = c.name);
 	ELSE
 		DELETE FROM fenlock.listeners AS l WHERE l.seen < now - 60000 AND (l.pid IS NULL OR pg_try_advisory_xact_lock_shared(fenlock.listening(), l.pid));
 		DELETE FROM fenlock.notices AS n WHERE n.made < now - 60000;

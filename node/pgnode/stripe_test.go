@@ -74,3 +74,27 @@ func TestSweepMeetsAWaiterBesideTheStripe(t *testing.T) {
 	}
 	want(t, node.Held)(n.Do(t.Context(), as(node.Acquire, request(name, 0))))
 }
+
+// A sweep that meets an admission waits for it, and removes nothing before: no deadlock.
+func TestSweepMeetsAnAdmission(t *testing.T) {
+	t.Parallel()
+	n := alone(t, newSchema(t, shared()))
+	n.swept.Store(time.Now().UnixMilli())
+	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, request("a", 0))))
+	exec1(t, n, `INSERT INTO fenlock.leases VALUES ('gone', $1, NULL, 1, 1, 1, true)`, node.Stripe("gone"))
+	tx, pid := session(t, n)
+	runs(t, tx, n, `SELECT fenlock.quiesce()`) // as note begins
+	done := make(chan error, 1)
+	go func() {
+		var more bool
+		done <- n.query(context.WithoutCancel(t.Context()), n.sql.sweep, []any{3}, &more)
+	}()
+	waitFor(t, n.db, pid, nil)
+	runs(t, tx, n, `SELECT fenlock.note((SELECT m.id FROM fenlock.memory AS m), (SELECT m.made FROM fenlock.memory AS m), 'out')`)
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
