@@ -862,7 +862,12 @@ BEGIN
 		UPDATE fenlock.current AS c SET name = NULL, holder = NULL, quiet = true
 			WHERE c.stripe = ANY (stripes) AND NOT EXISTS (SELECT FROM fenlock.queues AS q WHERE q.name = c.name);
 	ELSE
-		DELETE FROM fenlock.listeners AS l WHERE l.seen < now - 60000 AND (l.pid IS NULL OR pg_try_advisory_xact_lock_shared(fenlock.listening(), l.pid));
+		-- Each process that has ended is a lock, of which the server has room for some thousands.
+		DELETE FROM fenlock.listeners WHERE ctid = ANY (ARRAY(SELECT l.ctid FROM fenlock.listeners AS l
+			WHERE l.seen < now - 60000 AND (l.pid IS NULL OR pg_try_advisory_xact_lock_shared(fenlock.listening(), l.pid))
+			LIMIT 1000 FOR UPDATE SKIP LOCKED));
+		GET DIAGNOSTICS removed = ROW_COUNT;
+		more := removed = 1000;
 		DELETE FROM fenlock.notices AS n WHERE n.made < now - 60000;
 	END IF;
 	RETURN more;

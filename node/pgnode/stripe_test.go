@@ -98,3 +98,22 @@ func TestSweepMeetsAnAdmission(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// However many clients are gone, a sweep takes no more locks at a time than a server has room for.
+func TestSweepOfManyListeners(t *testing.T) {
+	t.Parallel()
+	n := alone(t, newSchema(t, shared()))
+	exec1(t, n, `INSERT INTO fenlock.listeners SELECT convert_to(i::text, 'UTF8'), 100000000 + i, 0 FROM generate_series(1, $1) AS i`, 50000)
+	n.swept.Store(0)
+	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, request("a", 0))))
+	var left int
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		if err := n.db.QueryRow(inSchema(`SELECT count(*) FROM fenlock.listeners`, n.schema)).Scan(&left); err != nil {
+			t.Fatal(err)
+		}
+		if left == 0 {
+			return
+		}
+	}
+	t.Errorf("%d clients that are gone are still known", left)
+}
