@@ -163,8 +163,7 @@ BEGIN
 END $$;
 
 -- Puts a waiter into the queue, unless there is none, it is queued, or the queue is full. Returns how
--- many are before it, and all of them if it is not in the queue. A name without a row in
--- fenlock.queues has no waiters.
+-- many are before it, and all of them if it is not in the queue. Without a row in fenlock.queues, none waits.
 CREATE FUNCTION fenlock.enqueue(key bytea, who bytea, at bigint, now bigint) RETURNS integer LANGUAGE plpgsql AS $$
 DECLARE
 	queue record;
@@ -191,7 +190,8 @@ BEGIN
 	ELSIF many >= 10000 THEN
 		RETURN many;
 	END IF;
-	INSERT INTO fenlock.waiters VALUES (key, at, who);
+	-- An operation whose commit took longer than its queue lasted has left a waiter without a queue.
+	INSERT INTO fenlock.waiters VALUES (key, at, who) ON CONFLICT (name, waiter) DO UPDATE SET stamp = excluded.stamp;
 	RETURN ahead;
 END $$;
 

@@ -117,3 +117,26 @@ func TestSweepOfManyListeners(t *testing.T) {
 	}
 	t.Errorf("%d clients that are gone are still known", left)
 }
+
+// An operation whose commit takes longer than its queue lasts, as where a replica is awaited, leaves
+// its waiter without a queue. The waiter can ask again.
+func TestWaiterWithoutItsQueue(t *testing.T) {
+	t.Parallel()
+	n := alone(t, newSchema(t, shared()))
+	n.swept.Store(time.Now().UnixMilli())
+	client := ids(2)
+	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, request("a", 0))))
+	want(t, node.Held)(n.Do(t.Context(), as(node.Acquire, asks("a", client[0]+":1", 1))))
+	asks := asks("a", client[1]+":1", 2)
+	tx, _ := session(t, n)
+	runs(t, tx, n, (&scene{t: t, n: n}).call(as(node.Acquire, asks)))
+	exec1(t, n, `UPDATE fenlock.queues SET expires = $1`, 0)
+	exec1(t, n, `SELECT fenlock.sweep($1)`, 2)
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	want(t, node.Held)(n.Do(t.Context(), as(node.Acquire, asks)))
+	if _, all, err := n.Waiting(t.Context(), "a", 1); err != nil || all != 1 {
+		t.Errorf("%d wait, %v", all, err)
+	}
+}
