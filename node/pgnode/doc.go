@@ -38,7 +38,8 @@
 //
 //   - An operation locks the row of the stripe. It has the register, which all names of the stripe
 //     share on every engine (package nodetest), and the lease of one of them. The leases of other
-//     names that live at the same time are in a table of their own.
+//     names that live at the same time are in a table of their own. A row there is locked after
+//     the stripe's, since a sweep may be removing it.
 //   - A usual operation depends on the row of the stripe and the mark only. "quiet" in it says
 //     that the name has no queue and is not shared. "others" says that names of the stripe may have
 //     leases in the other table. A transaction that changes this writes the row. So an operation
@@ -48,7 +49,10 @@
 //   - The mark does not change while an operation waits for a row: note and mark lock the table of
 //     stripes against all operations. Each operation has its lock on the table before it takes the
 //     snapshot by which it reads the mark.
-//   - A sweep locks rows of leases before it looks for their queues, and waits for no row.
+//   - A sweep locks rows of leases before it looks for their queues, and waits for no row. It has
+//     its lock on the table of stripes before these, as note.
+//   - An operation that commits a register on the disk, and on replicas, holds the row of the
+//     stripe until then. All names of the stripe wait for it.
 //
 // # Sharing
 //
