@@ -42,8 +42,8 @@ func runs(t *testing.T, tx *sql.Tx, n *Node, statement string) {
 	}
 }
 
-// A lease in a row of its own, which a sweep removes, is the one to which a waiter comes. The waiter
-// is before those who come later.
+// A waiter comes to a lease in a row of its own, which a sweep is removing. The waiter is before
+// those who come later.
 func TestSweepMeetsAWaiterBesideTheStripe(t *testing.T) {
 	t.Parallel()
 	n := alone(t, newSchema(t, shared()))
@@ -75,7 +75,7 @@ func TestSweepMeetsAWaiterBesideTheStripe(t *testing.T) {
 	want(t, node.Held)(n.Do(t.Context(), as(node.Acquire, request(name, 0))))
 }
 
-// A sweep that meets an admission waits for it, and removes nothing before: no deadlock.
+// A sweep that meets an admission waits for it, and has removed nothing before: no deadlock.
 func TestSweepMeetsAnAdmission(t *testing.T) {
 	t.Parallel()
 	n := alone(t, newSchema(t, shared()))
@@ -118,8 +118,8 @@ func TestSweepOfManyListeners(t *testing.T) {
 	t.Errorf("%d clients that are gone are still known", left)
 }
 
-// An operation whose commit takes longer than its queue lasts, as where a replica is awaited, leaves
-// its waiter without a queue. The waiter can ask again.
+// An operation whose commit takes longer than its queue lasts, as where a replica is awaited,
+// leaves its waiter without a queue. The waiter can ask again.
 func TestWaiterWithoutItsQueue(t *testing.T) {
 	t.Parallel()
 	n := alone(t, newSchema(t, shared()))
