@@ -57,7 +57,8 @@ func (n *ensemble) facts(ctx context.Context, count bool) (f admit.Facts, err er
 		}
 	}
 	if g.admitted && !s.lost {
-		if f.Marked = slices.Contains(s.marks, n.paths.mark(g.memory)); f.Marked && count && n.admission.Check(f.Terms) == nil {
+		f.Marked = slices.Contains(s.marks, n.paths.mark(g.memory))
+		if f.Marked && count && n.admission.Check(f.Terms) == nil {
 			n.votes(vote{link, g.memory, g.server, g.terms, true})
 		}
 		f.State = s
