@@ -28,12 +28,12 @@ type state struct {
 }
 
 // Facts implements admit.Store.
-func (s store) Facts(ctx context.Context) (admit.Facts, error) { return s.facts(ctx, true) }
+func (s store) Facts(ctx context.Context) (admit.Facts, error) { return s.facts(ctx, true, true) }
 
-// facts reads what the servers have recorded. With count they may vote after that, and the leader's
-// clock is asked for, by a write that changes nothing. Without it, nothing is compared with what
-// this client knows, which takes such a write too.
-func (n *ensemble) facts(ctx context.Context, count bool) (f admit.Facts, err error) {
+// facts reads what the servers have recorded. With count it asks for the leader's clock too, by a
+// write that changes nothing. With compare the servers may vote after that: over a new connection,
+// they are compared with what this client knows, which takes such a write too.
+func (n *ensemble) facts(ctx context.Context, count, compare bool) (f admit.Facts, err error) {
 	link, err := n.session.Link(ctx)
 	if err != nil {
 		return f, err
@@ -48,7 +48,7 @@ func (n *ensemble) facts(ctx context.Context, count bool) (f admit.Facts, err er
 	var since time.Time
 	if !s.found {
 		f.Memory = "new " + n.member // until the note gives it a name
-	} else if since, s.lost = n.known.seen(g.memory, g.admitted, link); count && g.admitted && !s.lost {
+	} else if since, s.lost = n.known.seen(g.memory, g.admitted, link); compare && g.admitted && !s.lost {
 		if v := n.vote.Load(); v == nil || v.link != link {
 			s.lost, err = n.forgotten(ctx, link, g.memory)
 		}
@@ -58,7 +58,7 @@ func (n *ensemble) facts(ctx context.Context, count bool) (f admit.Facts, err er
 	}
 	if g.admitted && !s.lost {
 		f.Marked = slices.Contains(s.marks, n.paths.mark(g.memory))
-		if f.Marked && count && n.admission.Check(f.Terms) == nil {
+		if f.Marked && compare && n.admission.Check(f.Terms) == nil {
 			n.votes(vote{link, g.memory, g.server, g.terms, true})
 		}
 		f.State = s

@@ -49,7 +49,7 @@ func (n *Node) examine(ctx context.Context, look node.Look, e *node.Examination)
 	if err != nil {
 		return err
 	}
-	f, err := n.facts(ctx, false)
+	f, err := n.facts(ctx, false, false)
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ import (
 
 // Registers implements cas.Store. They are of a memory whose loss was noted.
 func (s store) Registers(ctx context.Context) (r node.Registers, err error) {
-	f, err := s.facts(ctx, false)
+	f, err := s.facts(ctx, false, true)
 	if err != nil {
 		return r, err
 	}

@@ -209,7 +209,7 @@ func isCreate(r wire.Request) bool {
 // List implements cas.Store. Which sessions have ended is read after what was written in them, over
 // the same connection.
 func (s store) List(ctx context.Context, yield func(stripe int, l cas.Loaded) bool) error {
-	f, err := s.facts(ctx, false)
+	f, err := s.facts(ctx, false, true)
 	if err != nil {
 		return err
 	}
@@ -268,7 +268,7 @@ func (n *ensemble) voting(ctx context.Context) (vote, error) {
 	if v := n.vote.Load(); v != nil && v.link == link {
 		return *v, nil
 	}
-	f, err := n.facts(ctx, false)
+	f, err := n.facts(ctx, false, true)
 	if err != nil {
 		return vote{}, err
 	}
