@@ -90,7 +90,7 @@ func woken(err error) error {
 const killed = 1317
 
 // parking is the user lock that parked connections wait for. It is the whole server's, and kept for
-// as long as anybody waits: its name is one that no other program has.
+// as long as any client waits: its name is one that no other program has.
 const parking = "fenlock: parked connections"
 
 // rest waits until it is worth looking again.

@@ -20,10 +20,10 @@
 // be behind. The condition of such a write has what the read would have looked at: the mark, the
 // connection, and the server's settings.
 //
-// On MariaDB the stripes are in a table that is not logged, so that no lease waits for the disk. A
-// run of the server votes on the leases of that run only. The registers stay below a bound in
-// fenlock_meta, which is on the disk before a token is promised. A server that is admitted after a
-// loss goes on above it.
+// On MariaDB the stripes may be in a table that is not logged (MyISAM), so that no lease waits for
+// the disk. A run of the server votes on the leases of that run only then. The registers stay below
+// a bound in fenlock_meta, which is on the disk before a token is promised. A server that is
+// admitted after a loss goes on above it.
 //
 // fenlock_meta has what the clients of a group agree on, and the mark: which run of which server is
 // admitted, and with which tables (meta.go). Package admit decides with it (admission.go). An

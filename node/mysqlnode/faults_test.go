@@ -19,8 +19,8 @@ import (
 )
 
 // A server that may have lost its leases does not vote until all have ended. It goes on with larger
-// tokens, even with the table that is not logged as it was before the first lock. That is also so if
-// the table is a logged one from then on.
+// tokens, even with the table that is not logged as it was before the first lock. That is also so
+// if the table is a logged one from then on.
 func TestKilledServerLosesLocks(t *testing.T) {
 	t.Parallel()
 	for name, statement := range map[string]string{"": "", "logged": `ALTER TABLE fenlock_stripes ENGINE=InnoDB`} {

@@ -42,12 +42,6 @@ var tables = []struct{ name, columns string }{
 	seen       BIGINT         NOT NULL`},
 }
 
-// fast has MariaDB keep the stripes in a table that is not logged. So a lease does not wait for the
-// disk, and a crash may lose it. Each lease of before a start is void, as meta.facts says, and the
-// registers have a bound on the disk. (A table of the engine MEMORY has no room for a queue. What
-// MyISAM has written is in the system's cache when the server is killed, and not with Aria.)
-const fast = ` /*M! ENGINE=MyISAM */`
-
 // now is the time for what is made. As the first version of a row it is one that no row had
 // that was there before.
 const now = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
@@ -67,8 +61,8 @@ var digits = func() string {
 // statements are the statements of Schema.
 func statements() (all []string) {
 	for _, t := range tables {
-		all = append(all, fmt.Sprintf("CREATE TABLE IF NOT EXISTS %s (%s\n) ENGINE=InnoDB%s COMMENT='%s'",
-			t.name, t.columns, map[bool]string{true: fast}[t.name == "fenlock_stripes"], ours))
+		all = append(all, fmt.Sprintf("CREATE TABLE IF NOT EXISTS %s (%s\n) ENGINE=InnoDB COMMENT='%s'",
+			t.name, t.columns, ours))
 	}
 	return append(all,
 		fmt.Sprintf("INSERT IGNORE INTO fenlock_stripes (stripe, version, token, turns, leases, waiters, notices)\n"+
@@ -100,7 +94,7 @@ func (n *Node) migrate(ctx context.Context) error {
 		return err
 	}
 	defer conn.Close()
-	s, err := look(ctx, conn, n.own)
+	_, err = look(ctx, conn, n.own)
 	if err != nil {
 		return err
 	}
@@ -121,15 +115,7 @@ func (n *Node) migrate(ctx context.Context) error {
 		if slices.Contains(there, t.name) {
 			continue // it would only be a warning, and needs the right all the same
 		}
-		make := all[i]
-		if s.galera {
-			make = strings.Replace(make, fast, "", 1)
-		}
-		_, err := conn.ExecContext(ctx, make)
-		if slices.Contains([]uint16{1286, 1290}, number(err)) { // enforce_storage_engine
-			_, err = conn.ExecContext(ctx, strings.Replace(make, fast, "", 1))
-		}
-		if err != nil {
+		if _, err := conn.ExecContext(ctx, all[i]); err != nil {
 			return err
 		}
 	}

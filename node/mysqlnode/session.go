@@ -216,7 +216,7 @@ func (s *session) locate(ctx context.Context, conn *sql.Conn) error {
 	return err
 }
 
-// unlogged is what is found of the tables that Migrate makes on MariaDB.
+// unlogged is what is found of tables that were altered to wait for no disk, on MariaDB.
 const unlogged = "fenlock_stripes is kept by the engine MyISAM"
 
 // with returns a statement, which begins with a verb, that has a variable set for itself only.

@@ -87,8 +87,8 @@ func each(ctx context.Context, conn *sql.Conn, query string, read func() error, 
 	return rows.Err()
 }
 
-// scan is each for several stripes. While the rows are sent, a table that is not logged is locked for
-// all writes: a client that does not take them, as it was stopped or cut off, loses its connection.
+// scan is each for several stripes. While the rows are sent, a table that is not logged is locked
+// for all writes. So a client that does not take them, stopped or cut off, loses its connection.
 func (s *session) scan(ctx context.Context, conn *sql.Conn, query string, read func() error, into ...any) error {
 	if s.unlogged {
 		query = s.with(`net_write_timeout=2`, query, ``)

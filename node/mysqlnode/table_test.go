@@ -17,19 +17,6 @@ import (
 	"github.com/fenlock/fenlock/node/mysqlnode"
 )
 
-// A server that has InnoDB only gets tables of it.
-func TestServerWithInnoDBOnly(t *testing.T) {
-	t.Parallel()
-	s := testserver.StartMariaDB(t, "enforce-storage-engine=InnoDB")
-	n := ready(t, s)
-	take(t, n, "a")
-	var engine string
-	query(t, s, `SELECT ENGINE FROM information_schema.TABLES WHERE TABLE_NAME = 'fenlock_stripes'`, &engine)
-	if engine != "InnoDB" {
-		t.Errorf("the engine is %s", engine)
-	}
-}
-
 // What is not waited for any more does not stay on the server, however long the table is locked.
 func TestNothingPilesUp(t *testing.T) {
 	t.Parallel()

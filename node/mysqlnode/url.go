@@ -47,7 +47,7 @@ func parseURL(raw string) (*server, error) {
 	c.Net, c.Addr, c.DBName, c.Timeout, c.User = "tcp", u.Hosts[0], database, dialTimeout, u.User
 	c.Logger = &mysql.NopLogger{} // its errors are returned as well
 	c.DialFunc = dial
-	// What nobody waits for any more must not pile up on the server, where a table is locked.
+	// Statements that no caller waits for must not pile up on the server, where a table is locked.
 	c.Params = map[string]string{"lock_wait_timeout": longestLock}
 	// TLS comes with verification: a certificate of one's own is a ca too.
 	secure := u.Get("tls") == "on" || u.Verifies() || !u.Local() && u.Get("tls") != "off"

@@ -31,8 +31,8 @@ type state struct {
 func (s store) Facts(ctx context.Context) (admit.Facts, error) { return s.facts(ctx, true, true) }
 
 // facts reads what the servers have recorded. With count it asks for the leader's clock too, by a
-// write that changes nothing. With compare the servers may vote after that: over a new connection,
-// they are compared with what this client knows, which takes such a write too.
+// write that changes nothing. With compare the servers may vote after that.
+// Over a new connection they are compared with what this client knows, by such a write too.
 func (n *ensemble) facts(ctx context.Context, count, compare bool) (f admit.Facts, err error) {
 	link, err := n.session.Link(ctx)
 	if err != nil {

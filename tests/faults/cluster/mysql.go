@@ -11,17 +11,22 @@ import (
 	"github.com/fenlock/fenlock/internal/testserver"
 )
 
-// MySQL is MariaDB. Its leases do not wait for the disk. Each start costs as much as a crash may
-// have, since that it was none is not known.
+// MySQL is MariaDB. If it need not wait for the disk, each start costs as much as a crash
+// may have: that it was none is not known.
 var MySQL = &Engine{
 	Name: "mysql", TTL: TTL, WallClock: true, preloads: true,
 	Crash: func(p Persistence) Loss {
 		if p == Always {
-			return Leases
+			return Nothing
 		}
 		return Registers
 	},
-	Start: func(Persistence) Loss { return Leases },
+	Start: func(p Persistence) Loss {
+		if p == Always {
+			return Nothing
+		}
+		return Leases
+	},
 	start: func(t testing.TB, p Persistence, environment []string) Server {
 		return mariadb{testserver.StartMariaDBWith(t, environment, fmt.Sprint("innodb-flush-log-at-trx-commit=", flushes[p]))}
 	},
