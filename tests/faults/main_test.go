@@ -86,7 +86,7 @@ func TestWrongFlags(t *testing.T) {
 		"-parallel -1":                "at least 1",
 		"campaign":                    "flags only",
 		"-nodes 0":                    "at least 1",
-		"-engine oracle":              "valkey, postgres, mysql, etcd, zookeeper, nats, s3, mixed, file",
+		"-engine oracle":              "valkey, postgres, mysql, etcd, zookeeper, nats, s3, mixed, stores, file",
 		"-engine etcd -kinds replace": `no kind of fault "replace"`,
 		"-engine etcd -compare":       "for Valkey",
 		"-locks read":                 "exclusive, shared, several, slots, lead",
