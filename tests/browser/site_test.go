@@ -66,6 +66,9 @@ func TestSite(t *testing.T) {
 				w.size(width, 1000)
 				w.picture(fmt.Sprint(strings.ReplaceAll(name, "/", " "), " ", width, " ", scheme))
 			}
+			// Colors that are still on their way from the other scheme are none of either.
+			eval[bool](w, `document.getAnimations().forEach((a) => a.finish()), true`)
+			w.until(`document.getAnimations().length == 0`)
 			// What is seen where the pointer or the focus is, or further down.
 			eval[bool](w, `document.querySelectorAll(".headerlink, .md-top, .md-skip, .md-search, .md-header__topic + *").forEach((e) => e.remove()), true`)
 			for _, f := range eval[[]string](w, faint)[1:] {
